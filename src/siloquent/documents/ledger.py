@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from siloquent.explore import HistoryEntry
     from siloquent.ledger import Account, Checkpoint, Entry, Ledger, LedgerVerdict
     from siloquent.privacy import Cost
+    from siloquent.schema import TableBudget
 
 
 _AMOUNT = re.compile(r"-?[0-9]{1,400}(\.[0-9]{1,400})?([eE][+-]?[0-9]{1,3})?|[0-9]{1,400}/[1-9][0-9]{0,400}")
@@ -47,10 +48,56 @@ def format_significant(value: Fraction, towards: Literal["down", "up"]) -> str:
     return format(context.divide(Decimal(value.numerator), Decimal(value.denominator)).normalize(), "f")
 
 
+def format_share(amount: Fraction, whole: Fraction, towards: Literal["down", "up"]) -> str:
+    """Format ``amount`` as a percentage of ``whole`` with two digits: what is left is rounded down, the rest up.
+
+    >>> format_share(Fraction(1, 31), Fraction(1), "up"), format_share(Fraction(29, 30), Fraction(1), "down")
+    ('3.3 %', '96 %')
+    >>> format_share(Fraction(1, 10**6), Fraction(1), "up"), format_share(Fraction(0), Fraction(1), "up")
+    ('less than 0.01 %', '0 %')
+    """
+    from decimal import ROUND_CEILING, ROUND_FLOOR, Context
+
+    share = 100 * amount / whole if whole else Fraction(0)
+    if 0 < share < Fraction(1, 100):
+        return "less than 0.01 %"
+    context = Context(prec=2 if share < 100 else 3, rounding=ROUND_FLOOR if towards == "down" else ROUND_CEILING)
+    return f"{format(context.divide(Decimal(share.numerator), Decimal(share.denominator)).normalize(), 'f')} %"
+
+
+def describe_share(price: Fraction, left: Fraction | None, limit: Fraction) -> str:
+    """Describe a price by its share of the budget ``limit``, and how often ``left`` would pay for it.
+
+    >>> describe_share(Fraction(1, 40), Fraction(3, 4), Fraction(1))
+    '2.5 % of the budget; about 30 more such questions'
+    """
+    share = f"{format_share(price, limit, 'up')} of the budget"
+    if left is None or not price:
+        return share
+    more = int(left / price)
+    if more > 1_000:
+        return f"{share}; more than 1,000 more such questions"
+    rounded = more if more < 100 else more // 10 * 10
+    return f"{share}; {f'about {rounded}' if more else 'no'} more such question{'s' if more != 1 else ''}"
+
+
+def read_epsilon_limit(account: Mapping[str, Any]) -> Fraction | None:
+    """Return the limit of an account's document if its owner set the budget as epsilon, otherwise None."""
+    return parse_amount(account["limit"]) if str(account.get("declared") or "").startswith("epsilon") else None
+
+
 def format_told_amount(account: Mapping[str, Any], name: Literal["limit", "spent", "left"]) -> str:
     """Format an amount of an account's document with symbol and four digits: spent is rounded up, the rest down."""
     amount = format_significant(parse_amount(account[name]), "up" if name == "spent" else "down")
     return f"{account['symbol']} {amount}"
+
+
+def format_account_share(account: Mapping[str, Any], name: Literal["spent", "left"], *, full: bool = False) -> str:
+    """Format an amount of an account's document by its share of a budget set as epsilon; ``full``: in its unit."""
+    limit = None if full else read_epsilon_limit(account)
+    if not limit:
+        return format_told_amount(account, name)
+    return format_share(parse_amount(account[name]), limit, "up" if name == "spent" else "down")
 
 
 def format_delta(value: Fraction) -> str:
@@ -86,13 +133,18 @@ def parse_amount(text: Any) -> Fraction:
 
 
 def build_account_document(
-    account: Account, *, remaining: int | None = None, shares: Mapping[str, Cost] | None = None
+    account: Account,
+    *,
+    remaining: int | None = None,
+    shares: Mapping[str, Cost] | None = None,
+    declared: TableBudget | None = None,
 ) -> dict[str, Any]:
     """Return an account as a document of kind ``siloquent/account/1``; amounts are exact decimal text.
 
     Args:
         remaining: The units that may still be spent, if a parent account may have less than this one.
         shares: The limits of analysts' accounts below it, by name, if they are to be shown.
+        declared: The table's budget as its owner declares it now, if the account is of that epoch.
     """
     from siloquent.privacy import ATTO, get_accountant
 
@@ -114,6 +166,7 @@ def build_account_document(
         "delta_spent": format(Decimal(account.spent.delta) / ATTO, "f"),
         "successor": account.successor,
         **({"shares": limits} if limits else {}),
+        **({"declared": str(declared)} if declared else {}),
     }
 
 

@@ -67,8 +67,8 @@ def build_table_line(session: Session, name: str) -> dict[str, Any]:
     try:
         schema = session.schema(name)
         row |= {"source": schema.source, "attributes": len(schema.domain.names), "unit": schema.unit.description}
-        account = build_account_document(session.get_account(name))
-        row |= {"account": account["name"], "symbol": account["symbol"]}
+        account = build_account_document(session.get_account(name), declared=schema.budget)
+        row |= {key: account[key] for key in ("symbol", "limit", "declared")} | {"account": account["name"]}
         left = session.get_remaining(name)
         row["left"] = format_exact_amount(session.get_account(name), left.amount)
         row["delta_left"] = format(Decimal(left.delta) / ATTO, "f")
@@ -104,7 +104,7 @@ def build_table_document(schema: TableSchema, account: Account, remaining: int) 
         "adjacency": schema.adjacency,
         "attributes": [_build_attribute_entry(attribute) for attribute in schema.domain],
         "constraints": [_build_constraint_entry(constraint) for constraint in schema.constraints],
-        "account": build_account_document(account, remaining=remaining),
+        "account": build_account_document(account, remaining=remaining, declared=schema.budget),
         "digest": f"sha256:{schema.digest}",
     }
 

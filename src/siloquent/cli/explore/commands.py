@@ -12,7 +12,7 @@ import typer
 from siloquent.cli.base.command import Options, register_command
 from siloquent.cli.base.consent import Dry, Key, MaxCost, Yes, create_key, report_charge_on_failure
 from siloquent.cli.base.query_session import WorkspaceQueries, prepare_question
-from siloquent.cli.explore.prices import confirm_explained_price, show_price
+from siloquent.cli.explore.prices import confirm_explained_price, find_limit, show_price
 from siloquent.cli.explore.questions import (
     build_typed_question,
     parse_question,
@@ -29,6 +29,9 @@ Question = Annotated[
     str | None,
     typer.Argument(metavar="[QUESTION]", help="A query in SQL or BIN; - reads standard input.", show_default=False),
 ]
+Full = Annotated[
+    bool, typer.Option("--full", help="Print values with all their digits, and amounts in the account's unit.")
+]
 File = Annotated[Path | None, typer.Option("--file", metavar="FILE", help="Read the query from a file.")]
 
 
@@ -38,12 +41,13 @@ def register(app: typer.Typer) -> None:
     register_command(app, "ask", ask, panel="Ask")
 
 
-def explain(options: Options, question: Question = None, file: File = None) -> None:
+def explain(options: Options, question: Question = None, file: File = None, full: Full = False) -> None:
     """Show what a query would cost and how it would be answered. Reads no rows; free."""
     text = read_question(question, file)
     with options.open_queries() as session:
         asked, query = build_typed_question(options, text, file), parse_question(text, session)
-        show_price(asked, _prepare(session, query).explanation, query, text)
+        limit = None if options.as_json else find_limit(session, query.table, full=full)
+        show_price(asked, _prepare(session, query).explanation, query, text, limit=limit)
 
 
 def ask(
@@ -54,7 +58,7 @@ def ask(
     yes: Yes = False,
     max_cost: MaxCost = None,
     dry: Dry = False,
-    full: Annotated[bool, typer.Option("--full", help="Print values with all their digits.")] = False,
+    full: Full = False,
     all_rows: Annotated[bool, typer.Option("--all", help="Print all rows.")] = False,
     chart: Annotated[bool, typer.Option("--chart", help="Also draw the values with their intervals.")] = False,
     chart_file: Annotated[
@@ -77,10 +81,12 @@ def ask(
         if chart or chart_file is not None:
             check_drawable(query, chart_file, again=asked.format_ask(), on_screen=chart and options.as_json)
         if dry or query.explain:
-            show_price(asked, _prepare(session, query).explanation, query, text)
+            limit = None if options.as_json else find_limit(session, query.table, full=full)
+            show_price(asked, _prepare(session, query).explanation, query, text, limit=limit)
             return None
         prepared = _prepare(session, query, key)
-        if not confirm_explained_price(asked, lambda: prepared.explanation, yes=yes, max_cost=max_cost):
+        limit = None if options.as_json else find_limit(session, query.table, full=full)
+        if not confirm_explained_price(asked, lambda: prepared.explanation, yes=yes, max_cost=max_cost, limit=limit):
             options.screen.note("The query was not run; nothing was spent.")
             return 2
         key = create_key() if key is None else key
@@ -93,7 +99,8 @@ def ask(
                 options.screen.write_document(build_answer_document(answer, key))
             else:
                 as_of = session.describe_rows(answer) if isinstance(session, WorkspaceQueries) else ""
-                show_answer(options.screen, answer, again=again, full=full, all_rows=all_rows, as_of=as_of)
+                shown = {"full": full, "all_rows": all_rows}
+                show_answer(options.screen, answer, again=again, **shown, as_of=as_of, limit=limit)
             if chart:
                 show_charts(options.screen, answer)
             if chart_file is not None:

@@ -20,11 +20,21 @@ MAX_SHOWN = 100
 BAR_WIDTH = 30
 
 
-def show_answer(screen: Screen, answer: Answer, *, again: str, full: bool, all_rows: bool, as_of: str = "") -> None:
+def show_answer(
+    screen: Screen,
+    answer: Answer,
+    *,
+    again: str,
+    full: bool,
+    all_rows: bool,
+    as_of: str = "",
+    limit: Fraction | None = None,
+) -> None:
     """Print the table, then its meaning and cost.
 
     Args:
         as_of: What to say of the rows' time, if anything.
+        limit: As in ``describe_price``.
     """
     from siloquent.explore.spec.answers.text import format_cells
 
@@ -39,7 +49,7 @@ def show_answer(screen: Screen, answer: Answer, *, again: str, full: bool, all_r
         screen.note(
             f"{len(answer.rows) - len(shown):,} more rows: --all, or siloquent release export {answer.id} -o FILE"
         )
-    screen.write_facts([*([("rows", clean_text(as_of))] if as_of else []), *_list_facts(answer)])
+    screen.write_facts([*([("rows", clean_text(as_of))] if as_of else []), *_list_facts(answer, limit)])
     screen.note(f"\nTo repeat this at no cost: {again}")
 
 
@@ -52,17 +62,21 @@ def _draw_bars(screen: Screen, rows: Sequence[Sequence[Any]]) -> list[str]:
     ]
 
 
-def _list_facts(answer: Answer) -> list[tuple[str, str]]:
-    from siloquent.documents.ledger import format_significant
+def _list_facts(answer: Answer, limit: Fraction | None) -> list[tuple[str, str]]:
+    from siloquent.documents.ledger import describe_share, format_share, format_significant
 
     amount = f"{answer.cost.symbol} {format_significant(answer.cost.left, 'down')}"
     left = f"{amount} of {clean_text(answer.cost.account)} remaining"
+    if limit:
+        left = f"{format_share(answer.cost.left, limit, 'down')} of {clean_text(answer.cost.account)} is left"
     if answer.replayed:
         paid = "nothing: this key was used before; the stored answer is returned"
     elif not answer.cost.amount:
         paid = f"nothing: it is computed from earlier answers; {left}"
     else:
         paid = f"{answer.cost.symbol} {format_significant(answer.cost.amount, 'up')}; {left}"
+        if limit:
+            paid = f"{describe_share(answer.cost.amount, answer.cost.left, limit)}; {left}"
     receipt, lines = answer.receipt, answer.list_lines()
     place = f"entry {receipt.seq} ({receipt.hash[:12]}) of ledger {receipt.ledger[:12]}; release {answer.id}"
     return [
@@ -80,12 +94,22 @@ def _split_promise(promise: str) -> str:
     return clean_lines(promise.replace("; ", ";\n"))
 
 
-def describe_price(explanation: QuotedPrice) -> str:
-    """Return a question's price, its meaning in epsilon if the account counts in rho, and the remaining budget."""
-    from siloquent.documents.ledger import format_significant
+def describe_price(explanation: QuotedPrice, *, limit: Fraction | None = None) -> str:
+    """Return a question's price, its meaning in epsilon if the account counts in rho, and the remaining budget.
+
+    Args:
+        limit: The whole budget, if the price is to be described by its share of it.
+    """
+    from siloquent.documents.ledger import describe_share, format_share, format_significant
 
     cost = explanation.to_json()["cost"]
     meaning = f" (epsilon {clean_text(cost['epsilon'])} on its own)" if {"rho", "epsilon"} <= set(cost) else ""
+    if limit:
+        share, _, more = describe_share(explanation.price, explanation.left_after, limit).partition("; ")
+        if explanation.symbol == "epsilon":
+            meaning = f" (epsilon {format_significant(explanation.price, 'up')})"
+        left = f"{format_share(explanation.left_before, limit, 'down')} is left"
+        return f"{share}{meaning}; {f'only {left}' if explanation.left_after is None else more or left}"
     before = f"{explanation.symbol} {format_significant(explanation.left_before, 'down')}"
     if explanation.left_after is None:
         leaves = f"has only {before} remaining"
@@ -95,8 +119,12 @@ def describe_price(explanation: QuotedPrice) -> str:
     return f"{explanation.symbol} {price}{meaning}; {clean_text(explanation.account)} {leaves}"
 
 
-def show_explanation(screen: Screen, explanation: QuotedPrice, *, ask: str) -> None:
-    """Print the accuracy and price of a question, its mechanism and the alternatives."""
+def show_explanation(screen: Screen, explanation: QuotedPrice, *, ask: str, limit: Fraction | None = None) -> None:
+    """Print the accuracy and price of a question, its mechanism and the alternatives.
+
+    Args:
+        limit: As in ``describe_price``; None: amounts in the account's epsilon or rho.
+    """
     from siloquent.explore.spec.answers.text import describe_label
 
     part = draw_share_bar(explanation.price, explanation.left_before, ascii_only=screen.ascii_only)
@@ -105,7 +133,7 @@ def show_explanation(screen: Screen, explanation: QuotedPrice, *, ask: str) -> N
     screen.write_facts(
         [
             ("promise", _split_promise(explanation.promise)),
-            ("price", describe_price(explanation)),
+            ("price", describe_price(explanation, limit=limit)),
             ("", f"{part} of the remaining budget"),
             *([("holds", holds)] if holds else []),
             *[("note", clean_text(note)) for note in explanation.notes],
@@ -114,9 +142,9 @@ def show_explanation(screen: Screen, explanation: QuotedPrice, *, ask: str) -> N
     )
     screen.write_table(
         *(
-            _build_parts(document, explanation.symbol)
+            _build_parts(document, explanation.symbol, limit)
             if "steps" in document
-            else _build_candidates(explanation, document)
+            else _build_candidates(explanation, document, limit)
         )
     )
     if explanation.left_after is None:
@@ -128,19 +156,26 @@ def show_explanation(screen: Screen, explanation: QuotedPrice, *, ask: str) -> N
 _Table = tuple[list[tuple[str, Side]], list[list[str]]]
 
 
-def _build_candidates(explanation: QuotedPrice, document: dict[str, Any]) -> _Table:
+def _format_at_most(amount: Any, limit: Fraction | None) -> str:
+    """Return an exact amount, or its share of the budget ``limit``."""
+    from siloquent.documents.ledger import format_share, parse_amount
+
+    return format_share(parse_amount(str(amount)), limit, "up") if limit else str(amount)
+
+
+def _build_candidates(explanation: QuotedPrice, document: dict[str, Any], limit: Fraction | None) -> _Table:
     """Return all suitable mechanisms, with the chosen one marked."""
     head: list[tuple[str, Side]] = [
         ("", LEFT),
         ("mechanism", LEFT),
-        (f"{explanation.symbol} at most", RIGHT),
+        ("budget at most" if limit else f"{explanation.symbol} at most", RIGHT),
         ("reusable", LEFT),
     ]
     rows = [
         [
             ">" if candidate["name"] == explanation.chosen else "",
             clean_text(candidate["name"]),
-            str(candidate.get("max_cost") or candidate["worst"]),  # a server of 0.1 says worst
+            _format_at_most(candidate.get("max_cost") or candidate["worst"], limit),  # a server of 0.1 says worst
             "yes" if candidate["reusable"] else "no",
         ]
         for candidate in document["candidates"]
@@ -148,14 +183,14 @@ def _build_candidates(explanation: QuotedPrice, document: dict[str, Any]) -> _Ta
     return head, rows
 
 
-def _build_parts(document: dict[str, Any], symbol: str) -> _Table:
+def _build_parts(document: dict[str, Any], symbol: str, limit: Fraction | None) -> _Table:
     """Return the purpose of each charge."""
     head: list[tuple[str, Side]] = [
         ("charge", LEFT),
         ("measured", LEFT),
         ("within", RIGHT),
         ("mechanism", LEFT),
-        (f"{symbol} at most", RIGHT),
+        ("budget at most" if limit else f"{symbol} at most", RIGHT),
     ]
     rows = [
         [
@@ -163,7 +198,7 @@ def _build_parts(document: dict[str, Any], symbol: str) -> _Table:
             clean_text(part["part"]),
             f"{format_number(alpha, compute_step(alpha), 'up')} {clean_text(part['unit'])}",
             clean_text(part["chosen"]),
-            part["cost"][symbol],
+            _format_at_most(part["cost"][symbol], limit),
         ]
         for charge, step in enumerate(document["steps"], 1)
         for part in step

@@ -12,7 +12,15 @@ from siloquent.charts.text import clean_text, draw_share_bar
 from siloquent.cli.base.command import Options, register_command
 from siloquent.cli.base.screen import LEFT, RIGHT
 from siloquent.cli.ledger.checkpoints import adopt, verify, write_checkpoint
-from siloquent.documents.ledger import format_delta_left, format_significant, format_told_amount, parse_amount
+from siloquent.documents.ledger import (
+    format_account_share,
+    format_delta_left,
+    format_share,
+    format_significant,
+    format_told_amount,
+    parse_amount,
+    read_epsilon_limit,
+)
 
 
 def register(app: typer.Typer) -> None:
@@ -29,6 +37,7 @@ def show(
     options: Options,
     table: Annotated[str | None, typer.Argument(metavar="[TABLE]", help="One table's accounts and entries.")] = None,
     last: Annotated[int, typer.Option("--last", min=0, help="The number of newest entries to show.")] = 20,
+    full: Annotated[bool, typer.Option("--full", help="Print amounts in the accounts' units.")] = False,
 ) -> None:
     """Show the accounts and the newest entries of the ledger."""
     with options.open_queries() as session:
@@ -36,7 +45,7 @@ def show(
     if options.as_json:
         options.screen.write_document(dict(document))
         return
-    _show_accounts(options, document["accounts"])
+    _show_accounts(options, document["accounts"], full=full)
     known = {account["name"]: account for account in document["accounts"]}
     options.screen.write_table(
         [("seq", RIGHT), ("at (UTC)", LEFT), ("kind", LEFT), ("account", LEFT), ("cost", LEFT), ("hash", LEFT)],
@@ -46,7 +55,7 @@ def show(
                 clean_text(entry["at"])[:19].replace("T", " "),
                 clean_text(entry["kind"]),
                 clean_text(entry["account"]),
-                _format_cost(entry, known),
+                _format_cost(entry, known, full=full),
                 clean_text(entry["hash"][:12]),
             )
             for entry in document["entries"]
@@ -54,15 +63,16 @@ def show(
     )
 
 
-def _show_accounts(options: Options, accounts: Sequence[Mapping[str, Any]]) -> None:
+def _show_accounts(options: Options, accounts: Sequence[Mapping[str, Any]], *, full: bool) -> None:
+    known = {account["name"]: account for account in accounts}
     options.screen.write_table(
         [("account", LEFT), ("limit", LEFT), ("spent", LEFT), ("left", LEFT), ("", LEFT)],
         [
             (
                 clean_text(account["name"]),
-                format_told_amount(account, "limit"),
-                format_told_amount(account, "spent"),
-                ", ".join(filter(None, (format_told_amount(account, "left"), format_delta_left(account)))),
+                _format_limit(account, known, full=full),
+                format_account_share(account, "spent", full=full),
+                ", ".join(filter(None, (format_account_share(account, "left", full=full), format_delta_left(account)))),
                 "closed"
                 if account["successor"]
                 else draw_share_bar(
@@ -77,7 +87,17 @@ def _show_accounts(options: Options, accounts: Sequence[Mapping[str, Any]]) -> N
     )
 
 
-def _format_cost(entry: Mapping[str, Any], accounts: Mapping[str, Mapping[str, Any]]) -> str:
+def _format_limit(account: Mapping[str, Any], known: Mapping[str, Mapping[str, Any]], *, full: bool) -> str:
+    """Return the declared budget; of an analyst's share, its part of the table's."""
+    limit, above = read_epsilon_limit(account), known.get(account["parent"] or "")
+    if full or not limit or (account["parent"] and above is None):
+        return format_told_amount(account, "limit")
+    if above is None:
+        return clean_text(account["declared"])
+    return f"{format_share(limit, parse_amount(above['limit']), 'down')} of {clean_text(above['name'])}"
+
+
+def _format_cost(entry: Mapping[str, Any], accounts: Mapping[str, Mapping[str, Any]], *, full: bool) -> str:
     """Return an entry's charge: none for a settlement, since its reservation has it; in parentheses for a refusal."""
     from siloquent.privacy import get_accountant
 
@@ -85,6 +105,8 @@ def _format_cost(entry: Mapping[str, Any], accounts: Mapping[str, Mapping[str, A
     if account is None or not cost or entry["kind"] not in ("reserve", "deny"):
         return ""
     amount = Fraction(int(cost[0]), get_accountant(account["accountant"]).scale)
+    limit = None if full else read_epsilon_limit(account)
     text = f"{clean_text(account['symbol'])} {format_significant(amount, 'up')}"
+    text = format_share(amount, limit, "up") if limit else text
     shown = f"{text}; discloses" if '"event":"disclosure/' in str(entry["body"].get("event", "")) else text
     return shown if entry["kind"] == "reserve" else f"({text} refused)"

@@ -14,14 +14,18 @@ from siloquent.charts.text import clean_text, draw_share_bar
 from siloquent.cli.base.command import Options, register_command
 from siloquent.cli.base.screen import LEFT, RIGHT
 from siloquent.documents.ledger import (
+    format_account_share,
     format_delta,
     format_delta_left,
+    format_share,
     format_significant,
     format_told_amount,
     parse_amount,
+    read_epsilon_limit,
 )
 from siloquent.documents.tables import build_table_list_document, build_workspace_document
 
+Full = Annotated[bool, typer.Option("--full", help="Print amounts in the accounts' units.")]
 Table = Annotated[str, typer.Argument(metavar="TABLE", help="A declared table.")]
 
 
@@ -53,7 +57,7 @@ def init(
     )
 
 
-def list_tables(options: Options) -> None:
+def list_tables(options: Options, full: Full = False) -> None:
     """List the declared tables and their remaining budgets."""
     with options.open_queries() as session:
         listed = [dict(one) for one in session.list_table_lines()]
@@ -68,7 +72,7 @@ def list_tables(options: Options) -> None:
                 clean_text(one["source"]),
                 str(one["attributes"]),
                 clean_text(one["unit"]),
-                _format_left(one) if one["left"] else "?",
+                _format_left(one, full=full) if one["left"] else "?",
             )
             for one in listed
         ],
@@ -80,7 +84,7 @@ def list_tables(options: Options) -> None:
         options.screen.note(f"No tables are declared. Next: {options.format_command('declare', 'ROWS.csv')}")
 
 
-def show(options: Options, table: Table) -> None:
+def show(options: Options, table: Table, full: Full = False) -> None:
     """Show what is declared about a table: attributes, unit, constraints, budget. No row is read."""
     with options.open_queries() as session:
         document = dict(session.get_table_document(table))
@@ -100,15 +104,19 @@ def show(options: Options, table: Table) -> None:
             ("source", clean_text(document["source"] or "a frame in Python")),
             ("hidden", f"{clean_text(_describe_unit(document['unit']))}, {_describe_changes(document)}"),
             *[("always" if rule["hard"] else "mostly", clean_text(rule["text"])) for rule in document["constraints"]],
-            ("budget", _format_budget(document["account"], ascii_only=screen.ascii_only)),
+            ("budget", _format_budget(document["account"], ascii_only=screen.ascii_only, full=full)),
         ]
     )
     screen.note(f"\nNext: {options.format_command('explain', f'SELECT COUNT(*) FROM {table} ERROR 100')}")
 
 
-def _format_left(line: Mapping[str, Any]) -> str:
+def _format_left(line: Mapping[str, Any], *, full: bool) -> str:
     """Return what is left of a table's budget, with the delta of its events if it has one."""
+    limit = None if full else read_epsilon_limit(line)
     amount = f"{line['symbol']} {format_significant(parse_amount(line['left']), 'down')}"
+    if limit:
+        share = format_share(parse_amount(line["left"]), limit, "down")
+        amount = f"{share} of {clean_text(line['declared'].partition(' at ')[0])}"
     delta = parse_amount(line.get("delta_left") or "0")
     return f"{amount}, delta {format_delta(delta)}" if delta else amount
 
@@ -123,9 +131,13 @@ def _describe_changes(document: Mapping[str, Any]) -> str:
     return "replaced" if document["adjacency"] == "replace-one" else "added or removed"
 
 
-def _format_budget(account: Mapping[str, Any], *, ascii_only: bool) -> str:
+def _format_budget(account: Mapping[str, Any], *, ascii_only: bool, full: bool) -> str:
     """Describe an account's spending; the remainder may be less than limit minus spending if a parent has less."""
     spent, limit = parse_amount(account["spent"]), parse_amount(account["limit"])
     part, whole = draw_share_bar(spent, limit, ascii_only=ascii_only), format_told_amount(account, "limit")
-    left = ", ".join(filter(None, (format_told_amount(account, "left"), format_delta_left(account))))
+    if not full and read_epsilon_limit(account) and not account["parent"]:
+        whole = clean_text(account["declared"])
+    elif not full and read_epsilon_limit(account):
+        whole = "a share of the budget"
+    left = ", ".join(filter(None, (format_account_share(account, "left", full=full), format_delta_left(account))))
     return f"{part} of {whole} spent by {clean_text(account['name'])}; left {left}"
