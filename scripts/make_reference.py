@@ -68,14 +68,17 @@ HTTP_WORDS = """\
   `not_allowed` and `forged`, 404 `not_found`, 409 `conflict` and `already_made`, 412 `precondition_failed`,
   413 `body_too_large` and `text_too_long`, 415 `unsupported_media_type`, 422 `request_unreadable`, `upload_refused`,
   `plan_too_large` and `source_not_allowed`, 429 `too_many_requests` and `busy` with `Retry-After`, 431
-  `headers_too_large`, 503 `too_slow` and `store_busy`.
+  `headers_too_large`, 503 `too_slow`. If a file of the server cannot be used, nothing was charged: 507 `disk_full`, 503
+  `store_busy` (another program locks it), `store_readonly`, `store_unreadable` or `store_damaged`; the ledger's code is
+  `ledger` with the same status.
 - A body of `POST` has 2 MiB at most (`body_bytes`, if that is less), also the question to a sketch with its rows or
   texts: ask in parts. Declarations and reports have `body_bytes`, uploads `upload_bytes`; longer ones are 413
   `body_too_large`.
   Each 64 KiB of a body count as one request more.
-- One token may have `connections_each` requests open at once, waiting ones and streams included, as long as more than
-  half of `connections` are free, a sixteenth of that as long as more than a quarter is, and one after that: 429 `busy`.
-  A proxy in front may refuse in the same form.
+- One person may have `connections_each` requests open at once, with any number of tokens, waiting ones and streams
+  included, as long as more than half of `connections` are free, a sixteenth of that as long as more than a quarter is,
+  and one after that: 429 `busy`. Of the `queue` places for answers, prices and other work a person has `running` by the
+  same rule. A proxy in front may refuse in the same form.
 - Answers leave at whole multiples of a slot.
 - What is somebody else's looks as if it were not there.
 - The description is made for generating clients: each body of a success is closed, and is the document of that kind

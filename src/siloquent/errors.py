@@ -62,7 +62,7 @@ class SiloquentError(PortableError):
 
     code: str = "internal"  # an instance may narrow it, as ProtocolError does
     exit_status: ClassVar[int] = 1
-    http_status: ClassVar[int] = 500
+    http_status: int = 500  # an instance may narrow it, as LedgerError does
     title: ClassVar[str] = "Something went wrong inside siloquent"
     FIELDS: ClassVar[tuple[str, ...]] = ()
     """The attributes, besides the message, that programs may need; a problem document lists them under ``about``."""
@@ -328,8 +328,13 @@ class LedgerError(SiloquentError):
     """The ledger cannot be used: locked, disk full, wrong format or unknown state."""
 
     code = "ledger"
-    exit_status, http_status = 7, 500
+    exit_status = 7
     title = "The ledger cannot be used"
+
+    def __init__(self, detail: str, *, fix: FixLike = "", spent: str = "nothing", http_status: int = 0) -> None:
+        super().__init__(detail, fix=fix, spent=spent)
+        if http_status:
+            self.http_status = http_status
 
 
 class KeyReused(LedgerError):

@@ -33,6 +33,8 @@ http {{
     fastcgi_temp_path {folder}/fastcgi;
     uwsgi_temp_path {folder}/uwsgi;
     scgi_temp_path {folder}/scgi;
+    set_real_ip_from 127.0.0.0/8;
+    real_ip_header X-Made-Up-Address;
     include {folder}/site.conf;
 }}
 """

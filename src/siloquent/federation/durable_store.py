@@ -6,7 +6,7 @@ import os
 import sqlite3
 import threading
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 
@@ -45,9 +45,18 @@ class DurableStore:
             try:
                 yield self._db
             except BaseException:  # allowed: raised again; whatever ends the block undoes it
-                self._db.execute("ROLLBACK")
+                self._roll_back()
                 raise
-            self._db.execute("COMMIT")
+            try:
+                self._db.execute("COMMIT")
+            except sqlite3.Error:  # a full disk: an open transaction would refuse every later one
+                self._roll_back()
+                raise
+
+    def _roll_back(self) -> None:
+        if self._db.in_transaction:  # SQLite may have done so itself: the first error must stay the one raised
+            with suppress(sqlite3.Error):
+                self._db.execute("ROLLBACK")
 
     @contextmanager
     def _defer_sync(self) -> Iterator[None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from ipaddress import ip_network
 from typing import Any
 
@@ -13,8 +14,17 @@ def host_of(transport: Any) -> str:
 
 
 def address_of(transport: Any) -> str:
-    """Return the address by which a peer is counted; for IPv6 its /64 network, which is assigned to one customer."""
-    host = host_of(transport)
+    """Return the address by which a peer is counted."""
+    return network_of(host_of(transport))
+
+
+def network_of(host: str) -> str:
+    """Return the address by which a host is counted: for IPv6 its /64 network, which is assigned to one customer.
+
+    >>> network_of("2001:db8::5:1"), network_of("192.0.2.1")
+    ('2001:db8::/64', '192.0.2.1')
+    """
     if ":" in host and "." not in host:
-        return str(ip_network((host.partition("%")[0], 64), strict=False))
+        with suppress(ValueError):  # no address
+            return str(ip_network((host.partition("%")[0], 64), strict=False))
     return host

@@ -13,7 +13,7 @@ from fastapi import FastAPI
 from siloquent.errors import InstallationError
 from siloquent.privacy.samplers import require_samplers
 from siloquent.server import problems
-from siloquent.server.access.limits import BodyLimit, ConcurrencyLimit, Open, RequestRates, Slots
+from siloquent.server.access.limits import BodyLimit, Places, RequestRates, Slots
 from siloquent.server.access.tokens import Tokens
 from siloquent.server.described import describe
 from siloquent.server.jobs.queue import Jobs
@@ -75,8 +75,12 @@ def make_app(folder: Path, settings: Settings) -> Any:
             folder, count=settings.planners, seconds=settings.plan_seconds, max_bytes=settings.plan_bytes
         ),
         rates=RequestRates(rate=settings.rate_per_second, burst=settings.burst),
-        open=Open(each=settings.connections_each, all_=settings.connections),
-        room=ConcurrencyLimit(each=settings.running, all_=settings.queue),
+        open=Places(each=settings.connections_each, all_=settings.connections),
+        room=Places(
+            each=settings.running,
+            all_=settings.queue,
+            what="answers, prices and checks",
+        ),
         slots=Slots(),
         jobs=Jobs(store, runner, max_open=2 * settings.jobs, max_text=settings.text_bytes),
         watch=watch,

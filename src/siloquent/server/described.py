@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from siloquent.documents.kinds import json_schema
+from siloquent.server.file_failures import FAILURES
 from siloquent.server.jobs.specs import job_schemas
 from siloquent.server.problems import MEDIA
 
@@ -87,7 +88,8 @@ CODES: Mapping[int, tuple[str, ...]] = MappingProxyType(
         429: ("too_many_requests", "busy"),
         431: ("headers_too_large",),
         500: ("internal", "ledger", "ledger_rolled_back", "chain_broken"),
-        503: ("store_busy",),
+        503: ("ledger", *(one.code for one in FAILURES if one.status == 503)),
+        507: ("ledger", *(one.code for one in FAILURES if one.status == 507)),
     }
 )
 """Codes that every route may return."""

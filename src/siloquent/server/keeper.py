@@ -11,6 +11,7 @@ from pathlib import Path
 
 from siloquent.releases.manifest import MANIFEST
 from siloquent.server.access.denials import Denials
+from siloquent.server.file_failures import FileFailure, explain_file_failure
 from siloquent.server.settings import Settings
 from siloquent.server.store import Store
 
@@ -33,6 +34,7 @@ class Keeper:
         self._good_turn = self._swept = time.monotonic()
         self._swept -= SWEEP_SECONDS
         self.failed_turns = 0
+        self.failure: FileFailure | None = None
 
     def start(self) -> None:
         """Start the thread."""
@@ -58,9 +60,9 @@ class Keeper:
                 if time.monotonic() - self._swept >= SWEEP_SECONDS:
                     sweep(self._folder, self._store, self._settings)
                     self._swept = time.monotonic()
-                self._good_turn = time.monotonic()
+                self._good_turn, self.failure = time.monotonic(), None
             except Exception as failed:  # allowed: a locked or full store today must not end the keeping for ever
-                self.failed_turns += 1
+                self.failed_turns, self.failure = self.failed_turns + 1, explain_file_failure(failed)
                 _log.warning("what is kept could not be written: %s", failed)
             if self._closing.wait(TICK_SECONDS):
                 return

@@ -16,7 +16,7 @@ from typing import Any
 
 from siloquent.errors import SchemaError
 from siloquent.server.access.denials import Denials
-from siloquent.server.access.limits import Open
+from siloquent.server.access.limits import Places
 from siloquent.server.store import Store
 
 Message = MutableMapping[str, Any]
@@ -113,7 +113,7 @@ class Metrics:
 class MetricsMiddleware:
     """ASGI middleware that gives every request an id, repeated in its response, and counts it when it ends."""
 
-    def __init__(self, app: Any, *, watch: Metrics, open_: Open) -> None:
+    def __init__(self, app: Any, *, watch: Metrics, open_: Places) -> None:
         self._app, self._watch, self._open = app, watch, open_
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Any, send: Send) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import sqlite3
 from http import HTTPStatus
@@ -15,6 +16,7 @@ from starlette.exceptions import HTTPException
 from siloquent.documents.problems import Problem, build_problem, log_details
 from siloquent.errors import PortableError, SiloquentError
 from siloquent.fixes import FixLike, build_fix
+from siloquent.server.file_failures import BUSY_SECONDS, FileFailure, explain_file_failure
 from siloquent.server.fixes import HTTP, PAGE
 
 if TYPE_CHECKING:
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
 MEDIA = "application/problem+json"
+_log = logging.getLogger("siloquent.server")
 _TOKEN_ID = re.compile(r"sq_[0-9a-f]{8}_")
 DESCRIBED: dict[str, Any] = {
     "description": "A problem: what is wrong, what to do now, and what was spent.",
@@ -115,17 +118,26 @@ def install_handlers(app: FastAPI) -> None:
         problem = Problem(code, phrase, f"{phrase}.", 2, "GET /v1/me", http_status=error.status_code)
         return _respond(request, problem, dict(error.headers or {}))
 
-    @app.exception_handler(sqlite3.OperationalError)
-    async def store_busy(request: Request, error: sqlite3.OperationalError) -> Response:
-        detail = "The server's own file is locked, or its disk is full. What was charged stays, under its key."
-        problem = Problem("store_busy", "Busy", detail, 2, "send it again with the same key", PERHAPS, 503)
-        return _respond(request, problem, {"Retry-After": "10"})
+    @app.exception_handler(sqlite3.Error)
+    @app.exception_handler(OSError)
+    async def file_failed(request: Request, error: Exception) -> Response:
+        failure = explain_file_failure(error)
+        return await unforeseen(request, error) if failure is None else _respond_to_failure(request, failure)
 
     @app.exception_handler(Exception)
     async def unforeseen(request: Request, error: Exception) -> Response:
         problem = build_problem(error)
         log_details(request.app.state.folder, problem, error)
         return _respond(request, problem, {})
+
+
+def _respond_to_failure(request: Request, failure: FileFailure) -> Response:
+    """Return the refusal while one of the server's files cannot be used: routes hide such failures after a charge."""
+    _log.warning("a file of the server cannot be used: %s", failure.code)
+    problem = Problem(
+        failure.code, failure.title, failure.detail, 2, failure.fix, "nothing", http_status=failure.status
+    )
+    return _respond(request, problem, {"Retry-After": str(failure.retry_seconds)})
 
 
 def _remember(request: Request, problem: Problem) -> None:
@@ -174,6 +186,8 @@ def _describe_first_fault(error: RequestValidationError) -> str:
 def _respond(request: Request, problem: Problem, headers: dict[str, str]) -> Response:
     """Return a page for a browser's form, and a document otherwise."""
     _remember(request, problem)
+    if problem.http_status == 503:
+        headers = {"Retry-After": str(BUSY_SECONDS), **headers}
     pages = getattr(request.app.state, "pages", None)
     if pages is not None and pages.wants_page(request):
         page: Response = pages.render_problem(request, problem.translate(PAGE), headers)

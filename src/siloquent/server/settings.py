@@ -31,12 +31,13 @@ class Settings:
             commas; empty: none. If it is set, only the proxy and this machine are served.
         rate_per_second, burst: The request rate of one token.
         connections: The most open connections in total; ``connections_each``: of one address where there is no proxy,
-            and open requests of one token from anywhere, while more than half are free. A token may have a sixteenth of
-            it while more than a quarter is free, and one after that.
+            and open requests of one person, with all tokens, from anywhere, while more than half are free. A person may
+            have a sixteenth of it while more than a quarter is free, and one after that.
         workers: Threads that read rows, and as many for each other kind of work.
         planners: Processes that price questions and jobs, each plan in ``plan_seconds`` of processor time and in
             ``plan_bytes`` of memory.
-        running: The most running answers of one token; ``queue``: the most waiting answers in total.
+        running: The most answers, prices and other pieces of work of one person that wait or run, with all tokens;
+            ``queue``: the most of all persons, shared as ``connections`` are.
         jobs: Jobs that run at once, each in ``job_bytes`` of memory for at most ``job_seconds``.
         sources: The sources that an owner may name over HTTP: folders of the workspace, ``postgres:NAME`` and
             ``spark:NAME`` (``postgres:``: all that siloquent.toml names). Files on the machine may name more.

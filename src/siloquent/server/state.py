@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from starlette.requests import Request
 
-from siloquent.server.access.limits import ConcurrencyLimit, Open, RequestRates, Slots
+from siloquent.server.access.limits import Places, RequestRates, Slots
 from siloquent.server.access.tokens import Tokens
 from siloquent.server.jobs.queue import Jobs
 from siloquent.server.keeper import Keeper
@@ -38,8 +38,8 @@ class AppState:
     desk: SessionPool
     planners: Planners
     rates: RequestRates
-    open: Open
-    room: ConcurrencyLimit
+    open: Places
+    room: Places
     slots: Slots
     jobs: Jobs
     watch: Metrics

@@ -8,13 +8,14 @@ from __future__ import annotations
 import sqlite3
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from siloquent.errors import LedgerError
 from siloquent.fixes import run
+from siloquent.server.file_failures import BUSY_SECONDS, DAMAGED, explain_file_failure
 
 STEPS = (
     """
@@ -77,13 +78,16 @@ class Store:
     Reads have their own connection, so that they never wait for another process's write.
 
     Raises:
-        LedgerError: another version of this package wrote it; ``migrate`` upgrades an older one.
+        LedgerError: another version of this package wrote it (``migrate`` upgrades an older one), or it cannot be used.
     """
 
     def __init__(self, path: Path) -> None:
         self._lock, self._reading = threading.Lock(), threading.Lock()
-        path.touch(mode=0o600, exist_ok=True)
-        self._db = _connect(path)
+        try:
+            path.touch(mode=0o600, exist_ok=True)
+            self._db = _connect(path)
+        except (OSError, sqlite3.Error) as failed:
+            raise _build_failure(path, failed) from None
         try:
             with self.open_transaction() as db:
                 found = _read_version(db)
@@ -91,10 +95,10 @@ class Store:
                     raise _build_version_error(path, found)
                 if not found:
                     _apply_steps(db, 0)
-        except LedgerError:
+            self._reader = _connect(path)
+        except (LedgerError, sqlite3.Error) as failed:
             self._db.close()
-            raise
-        self._reader = _connect(path)
+            raise failed if isinstance(failed, LedgerError) else _build_failure(path, failed) from None
 
     @contextmanager
     def open_transaction(self) -> Iterator[sqlite3.Connection]:
@@ -104,9 +108,13 @@ class Store:
             try:
                 yield self._db
             except BaseException:  # allowed: nothing half-written stays, and it is raised again
-                self._db.execute("ROLLBACK")
+                _roll_back(self._db)
                 raise
-            self._db.execute("COMMIT")
+            try:
+                self._db.execute("COMMIT")
+            except sqlite3.Error:  # a full disk: an open transaction would refuse every later one
+                _roll_back(self._db)
+                raise
 
     def write(self, statement: str, *values: Any) -> int:
         """Run one statement durably; return the number of rows changed."""
@@ -136,11 +144,22 @@ class Store:
             self._reader.close()
 
 
+def _roll_back(db: sqlite3.Connection) -> None:
+    """Roll back, unless SQLite did so itself, as it may after a full disk: the first error must stay the one raised."""
+    if db.in_transaction:
+        with suppress(sqlite3.Error):
+            db.execute("ROLLBACK")
+
+
 def _connect(path: Path) -> sqlite3.Connection:
     db = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
     db.row_factory = sqlite3.Row
-    db.execute("PRAGMA journal_mode = WAL")
-    db.execute("PRAGMA busy_timeout = 10000")
+    try:
+        db.execute("PRAGMA journal_mode = WAL")
+    except sqlite3.Error:
+        db.close()
+        raise
+    db.execute(f"PRAGMA busy_timeout = {1_000 * BUSY_SECONDS}")
     return db
 
 
@@ -190,6 +209,17 @@ def _apply_steps(db: sqlite3.Connection, version: int) -> None:
     for statement in filter(str.strip, ";".join(STEPS[version:]).split(";")):
         db.execute(statement)
     db.execute(f"PRAGMA user_version = {VERSION}")
+
+
+def _build_failure(path: Path, failed: Exception) -> LedgerError:
+    """Return the error of a file that cannot be opened; one that stays damaged takes no money with it."""
+    told = explain_file_failure(failed)
+    if told is DAMAGED:
+        fix = f"move {path.name} away and make new tokens, or put it back from a backup; no charge is in it"
+    else:
+        fix = told.fix if told is not None else f"look at the file {path.name} and its folder"
+    detail = "" if told is None else f" {told.detail}"
+    return LedgerError(f"{path.name} cannot be opened: {failed}.{detail}", fix=fix)
 
 
 def _build_version_error(path: Path, found: int) -> LedgerError:

@@ -96,6 +96,16 @@ def test_a_backup_leaves_rows_out_unless_they_are_asked_for(tmp_path: Path) -> N
     assert (whole["left_out"], (Path(whole["folder"]) / "data" / "rows.csv").read_text()) == ([], "a")
 
 
+def test_a_server_whose_port_is_taken_says_so_and_does_not_start(tmp_path: Path) -> None:
+    folder = clinic_workspace(tmp_path / "clinic")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        code, said = run("--workspace", str(folder), "serve", "--port", str(port))
+    assert (code, f"cannot listen on 127.0.0.1, port {port}" in said, "--port" in said) == (2, True, True), said
+    code, said = run("--workspace", str(folder), "serve", "--host", "::1", "--port", str(port), "--show")
+    assert code == 0, said
+
+
 def test_a_ledger_that_is_not_whole_makes_no_backup(tmp_path: Path) -> None:
     folder = clinic_workspace(tmp_path / "clinic")
     with serving(folder) as served:

@@ -97,6 +97,30 @@ def everything_else(served: Served, release: str) -> list[tuple[str, int]]:
     return seen
 
 
+def test_one_person_with_any_number_of_tokens_leaves_places_to_others(tmp_path: Path) -> None:
+    with serving(clinic_workspace(tmp_path / "w"), running=4, queue=64) as served:
+        texts = [served.app.state.house.tokens.create("ana", "analyst") for _ in range(16)]
+        with measuring_waits() as (begun, goes_on), ThreadPoolExecutor(64) as pool:
+
+            def ask(number: int) -> httpx.Response:
+                headers = {"Authorization": f"Bearer {texts[number % 16]}", "Idempotency-Key": f"k{number}"}
+                body = {"sql": f"{WARDS} REUSE NONE"}
+                return httpx.post(f"{served.address}/v1/answers", json=body, headers=headers, timeout=60)
+
+            asked = [pool.submit(ask, number) for number in range(64)]
+            begun.wait()
+            while sum(one.done() for one in asked) < 60:
+                time.sleep(0.01)
+            with served.client("bo") as bo, served.client("owner") as owner, served.client("ana") as ana:
+                assert bo.post("/v1/explanations", json={"sql": WARDS}).status_code == 200
+                assert owner.post("/v1/ledger/verify").status_code == 200
+                busy = ana.post("/v1/explanations", json={"sql": WARDS})
+                assert (busy.status_code, busy.json()["code"], busy.headers["retry-after"]) == (429, "busy", "1")
+            goes_on.set()
+            statuses = [one.result().status_code for one in asked]
+        assert (statuses.count(200), statuses.count(429)) == (4, 60)
+
+
 @pytest.mark.slow
 def test_an_answer_that_nobody_waits_for_holds_its_own_persons_turn_and_no_others(tmp_path: Path) -> None:
     with serving(clinic_workspace(tmp_path / "w"), answer_seconds=3) as served:

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from siloquent.errors import LedgerError, NotAllowed, RequestError, SchemaError, UnknownName
-from siloquent.server.access.limits import ConcurrencyLimit, RequestRates, Slots
+from siloquent.server.access.limits import Places, RequestRates, Slots
 from siloquent.server.access.tokens import Tokens
 from siloquent.server.observability import Metrics
 from siloquent.server.problems import Refused
@@ -155,12 +155,14 @@ def test_a_bucket_gives_a_burst_then_a_rate_and_says_when_to_come_again() -> Non
 
 def test_room_is_kept_for_each_and_for_all_and_is_given_back_after_errors() -> None:
     async def walk() -> None:
-        room = ConcurrencyLimit(each=1, all_=2)
+        room = Places(each=1, all_=8)
         async with room.hold_place("ana"), room.hold_place("bo"):
-            for who in ("ana", "cy"):
+            for who in ("ana", "bo"):
                 with pytest.raises(Refused):
                     async with room.hold_place(who):
                         pass
+            async with room.hold_place("cy"):
+                pass
         with pytest.raises(ZeroDivisionError):
             async with room.hold_place("ana"):
                 raise ZeroDivisionError

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import socket
 import ssl
 import time
 from contextlib import closing
@@ -16,7 +17,7 @@ from siloquent.cli.base.command import Options, register_command
 from siloquent.cli.base.screen import LEFT, RIGHT
 from siloquent.documents.server import build_settings_document, build_slots_document, build_token_list_document
 from siloquent.errors import MissingExtra, RequestError, SchemaError, UnknownName
-from siloquent.fixes import run
+from siloquent.fixes import UseOption, build_fix, run
 
 if TYPE_CHECKING:
     from siloquent.server.access.tokens import Tokens
@@ -74,6 +75,7 @@ def serve(
     from siloquent.server.settings import build_client_reader, hears
 
     tls = _tls_context(settings.tls_cert, settings.tls_key) if settings.tls_cert else None
+    _require_free_port(settings.host, settings.port)
     _require_whole_ledger(folder)
     app = make_app(folder, settings)
     address = f"{'https' if settings.tls_cert else 'http'}://{settings.host}:{settings.port}"
@@ -102,6 +104,23 @@ def serve(
         timeout_keep_alive=75,
         h11_max_incomplete_event_size=16 * 2**10,
     )
+
+
+def _require_free_port(host: str, port: int) -> None:
+    """Check that the server can listen, before anything is opened.
+
+    Raises:
+        RequestError: another program listens there, or the address is not this machine's.
+    """
+    try:
+        where = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+        with socket.create_server(where[4][:2], family=where[0]):
+            pass
+    except OSError as failed:
+        raise RequestError(
+            f"The server cannot listen on {host}, port {port}: {failed.strerror}.",
+            fix=build_fix("end the program that listens there, or ", UseOption("port", port % 65_535 + 1)),
+        ) from None
 
 
 def _require_whole_ledger(folder: Path) -> None:

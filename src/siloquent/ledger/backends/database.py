@@ -68,8 +68,8 @@ class DatabaseLedger(BaseLedger):
         """Give this transaction a constant view of the database."""
 
     @abstractmethod
-    def _explain(self, failed: DBAPIError) -> tuple[str, FixLike]:
-        """Describe a database failure for the user: the problem and the fix."""
+    def _explain(self, failed: DBAPIError) -> tuple[str, FixLike, int]:
+        """Describe a database failure for the user: the problem, the fix, and a server's status."""
 
     @abstractmethod
     def _may_stand(self, failed: DBAPIError) -> bool:
@@ -107,8 +107,8 @@ class DatabaseLedger(BaseLedger):
             yield
         except DBAPIError as failed:
             self._drop_connection()
-            what, fix = self._explain(failed)
-            raise LedgerError(f"{what} Nothing was charged.", fix=fix) from None
+            what, fix, status = self._explain(failed)
+            raise LedgerError(f"{what} Nothing was charged.", fix=fix, http_status=status) from None
         except SQLAlchemyError:
             self._drop_connection()
             raise LedgerError("The ledger's database does not respond.", fix=run("doctor")) from None
@@ -141,9 +141,10 @@ class DatabaseLedger(BaseLedger):
             if not self._may_stand(failed):
                 raise
             self._drop_connection()
-            what, fix = self._explain(failed)
+            what, fix, status = self._explain(failed)
             raise LedgerError(
                 f"{what} It failed while recording the charge.",
+                http_status=status,
                 fix=f"{fix}; then repeat with the same key",
                 spent="at most what was asked; a repeat with the same key costs no more",
             ) from None

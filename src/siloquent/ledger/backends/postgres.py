@@ -60,11 +60,12 @@ class PostgresLedger(DatabaseLedger):
             connection.exec_driver_sql(f'ALTER TABLE "{table}" ENABLE TRIGGER USER')
         return True
 
-    def _explain(self, failed: DBAPIError) -> tuple[str, FixLike]:
+    def _explain(self, failed: DBAPIError) -> tuple[str, FixLike, int]:
         what, fix = _FAILURES.get(_get_error_class(failed), ("cannot be used", run("doctor")))
+        status = 503 if _get_error_class(failed) in _PASSING else 500
         if self._is_made_new and _get_error_class(failed) == "3D":
             fix = "create the database with createdb, then try again"
-        return f"The ledger's database {what}.", fix
+        return f"The ledger's database {what}.", fix, status
 
     def _may_stand(self, failed: DBAPIError) -> bool:
         # A connection that broke while the server committed does not reveal the outcome.
@@ -86,6 +87,8 @@ _REFUSALS = (("does not exist", "3D"), ("authentication failed", "28"), ("no pas
 
 _RESTORE = "restore the newest copy as described in docs/how-to/restore-a-backup.md"
 """The fix for a missing or damaged ledger: restore a copy, since a new ledger would lose all recorded charges."""
+_PASSING = ("", "08", "53", "57")
+"""The classes that end without a change of the workspace."""
 _FAILURES = {
     "": ("cannot be reached", "start the server, and check [ledger] url in siloquent.toml"),
     "08": ("cannot be reached", "start the server, and check [ledger] url in siloquent.toml"),

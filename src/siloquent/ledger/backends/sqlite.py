@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets  # allowed: names of keys and ledgers, never noise
 from collections.abc import Iterator
@@ -68,12 +69,15 @@ class SQLiteLedger(DatabaseLedger):
             with hold_exclusive_lock(self._path.with_name(f"{self._path.name}.lock"), seconds=self._busy_seconds):
                 yield
         except TimeoutError:
-            _, what, fix = _FAILURES[0]
-            raise LedgerError(f"The ledger {self._path.name} {what}. Nothing was charged.", fix=fix) from None
+            _, what, fix, status = _FAILURES[0]
+            raise LedgerError(
+                f"The ledger {self._path.name} {what}. Nothing was charged.", fix=fix, http_status=status
+            ) from None
         except OSError as failed:
             raise LedgerError(
                 f"The ledger {self._path.name} cannot be written: {failed.strerror}. Nothing was charged.",
                 fix="correct the permissions of its folder, or free disk space",
+                http_status=507 if failed.errno in (errno.ENOSPC, errno.EDQUOT) else 503,
             ) from None
 
     def _begin_write(self, connection: Connection) -> None:
@@ -89,10 +93,10 @@ class SQLiteLedger(DatabaseLedger):
         rebuild(connection)
         return True
 
-    def _explain(self, failed: DBAPIError) -> tuple[str, FixLike]:
+    def _explain(self, failed: DBAPIError) -> tuple[str, FixLike, int]:
         words = str(failed.orig).lower()
-        what, fix = next(((what, fix) for sign, what, fix in _FAILURES if sign in words), _UNKNOWN)
-        return f"The ledger {self._path.name} {what}.", fix
+        _, what, fix, status = next((one for one in _FAILURES if one[0] in words), _UNKNOWN)
+        return f"The ledger {self._path.name} {what}.", fix, status
 
     def _may_stand(self, failed: DBAPIError) -> bool:
         # A write that the disk did not confirm may still be there after the next start.
@@ -100,17 +104,19 @@ class SQLiteLedger(DatabaseLedger):
 
 
 _VERIFY = build_fix("restore the newest copy, then: ", run("ledger verify"))
-_UNKNOWN = ("cannot be used", run("doctor"))
-_FAILURES = (
-    ("locked", "was busy for too long", "try again; if that fails, find the process that locks it"),
-    ("full", "has no disk space left", "free disk space, then try again"),
-    ("disk i/o", "cannot be read or written: disk error", "free disk space or repair the disk, then try again"),
-    ("readonly", "cannot be written", "correct the permissions of the file and its folder"),
-    ("unable to open", "cannot be opened", "correct the permissions of the file and its folder"),
-    ("not a database", "is not a ledger", _VERIFY),
-    ("malformed", "is damaged", _VERIFY),
-    ("no such table", "is not a ledger", _VERIFY),
+_PERMISSIONS = "correct the permissions of the file and its folder"
+_UNKNOWN: tuple[str, str, FixLike, int] = ("", "cannot be used", run("doctor"), 500)
+_FAILURES: tuple[tuple[str, str, FixLike, int], ...] = (
+    ("locked", "was busy for too long", "try again; if that fails, find the process that locks it", 503),
+    ("full", "has no disk space left", "free disk space, then try again", 507),
+    ("disk i/o", "cannot be read or written: disk error", "free disk space or repair the disk, then try again", 503),
+    ("readonly", "cannot be written", _PERMISSIONS, 503),
+    ("unable to open", "cannot be opened", _PERMISSIONS, 503),
+    ("not a database", "is not a ledger", _VERIFY, 500),
+    ("malformed", "is damaged", _VERIFY, 500),
+    ("no such table", "is not a ledger", _VERIFY, 500),
 )
+"""By a sign in SQLite's message: what is wrong, the fix, and a server's status."""
 
 
 def _create_engine(path: Path, busy_seconds: float) -> Engine:

@@ -61,14 +61,14 @@ def guard(request: Request) -> Principal:
 
 
 def count_open(request: Request, person: Principal) -> None:
-    """Count a request among its token's open requests until it ends.
+    """Count a request among its person's open requests until it ends.
 
     Raises:
         Refused: 429, too many are open.
     """
     if getattr(request.state, "counted", None) is None:
-        get_app_state(request).open.enter(person.token)
-        request.state.counted = person.token  # read by ``Watched``
+        get_app_state(request).open.enter(person.name)
+        request.state.counted = person.name  # read by ``Watched``
 
 
 class GuardedRoute(APIRoute):

@@ -168,71 +168,55 @@ def _left(requests: int, seconds: int) -> str:
     return f'"token";r={min(requests, _LARGEST)};t={min(seconds, _LARGEST)}'
 
 
-class Open:
-    """The number of open requests of each token, including those that only wait, stream, or are read slowly.
+class Places:
+    """Places of which each person has some, such as open requests: with any number of tokens, and behind one proxy.
 
-    Behind a proxy all connections are the proxy's, so one person's connections cannot be counted by address. A token's
-    share shrinks as the places fill: it is ``each`` while more than half are free, ``each / 16`` while more than a
-    quarter are free, and one after that. So taking all places needs a quarter as many tokens as there are places, and a
-    token with none open still gets one.
+    A person's share shrinks as the places fill: it is ``each`` while more than half are free, ``each / 16`` while more
+    than a quarter are free, and one after that. So taking all places needs a quarter as many persons as there are
+    places, and a person with none still gets one.
     """
 
-    def __init__(self, *, each: int, all_: int) -> None:
-        self._each, self._all = each, all_
-        self._open: Counter[str] = Counter()
+    def __init__(self, *, each: int, all_: int, what: str = "open requests") -> None:
+        self._each, self._all, self._what = each, all_, what
+        self._taken: Counter[str] = Counter()
 
     def enter(self, who: str) -> None:
-        """Count one more open request.
+        """Take one more place.
 
         Raises:
-            Refused: the token already has its current share of open requests.
+            Refused: the person already has the current share.
         """
         share = self._share()
-        if self._open[who] >= share:
-            when = "" if share == self._each else " while so many are"
-            detail = f"At most {share} request{'s' if share > 1 else ''} of one token can be open at once{when}."
-            raise Refused(429, "busy", detail, fix="close some of them", headers={"Retry-After": "1"})
-        self._open[who] += 1
+        if self._taken[who] >= share:
+            when = "" if share == self._each else " while so many are taken"
+            detail = f"One person can have {share} of the places for {self._what} at once{when}."
+            raise Refused(429, "busy", detail, fix="wait until one of yours ends", headers={"Retry-After": "1"})
+        self._taken[who] += 1
 
     def _share(self) -> int:
-        free = self._all - self._open.total()
+        free = self._all - self._taken.total()
         if 2 * free > self._all:
             return self._each
         return max(1, self._each // 16) if 4 * free > self._all else 1
 
     def leave(self, who: str) -> None:
-        """Count one request as ended."""
-        self._open[who] -= 1
-        if not self._open[who]:
-            del self._open[who]
-
-
-class ConcurrencyLimit:
-    """A limit on the number of running answers, per token and in total."""
-
-    def __init__(self, *, each: int, all_: int) -> None:
-        self._each, self._all = each, all_
-        self._running: dict[str, int] = {}
+        """Give one place back."""
+        self._taken[who] -= 1
+        if not self._taken[who]:
+            del self._taken[who]
 
     @asynccontextmanager
     async def hold_place(self, who: str) -> AsyncIterator[None]:
         """Hold a place while the block runs.
 
         Raises:
-            Refused: none is free.
+            Refused: as ``enter``.
         """
-        mine = self._running.get(who, 0)
-        if mine >= self._each or sum(self._running.values()) >= self._all:
-            raise Refused(
-                429, "busy", "Too many queries are running.", fix="again in 1 s", headers={"Retry-After": "1"}
-            )
-        self._running[who] = mine + 1
+        self.enter(who)
         try:
             yield
         finally:
-            self._running[who] -= 1
-            if not self._running[who]:
-                del self._running[who]
+            self.leave(who)
 
 
 @dataclass(slots=True)

@@ -18,6 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from siloquent.server.file_failures import FileFailure, explain_file_failure
 from siloquent.server.store import Store
 
 TICK_SECONDS = 1.0
@@ -56,6 +57,7 @@ class Runner:
         self._thread = threading.Thread(target=self._watch, name="siloquent-jobs", daemon=True)
         self._good_turn = time.monotonic()
         self.failed_turns = 0
+        self.failure: FileFailure | None = None
 
     def start(self) -> None:
         """Start processing the queue."""
@@ -93,9 +95,9 @@ class Runner:
             self._changed.clear()
             try:
                 self._turn()
-                self._good_turn = time.monotonic()
+                self._good_turn, self.failure = time.monotonic(), None
             except Exception as failed:  # allowed: a store that is locked or full today must not end the queue for ever
-                self.failed_turns += 1
+                self.failed_turns, self.failure = self.failed_turns + 1, explain_file_failure(failed)
                 _log.warning("the queue of jobs could not be looked at: %s", failed)
 
     def _turn(self) -> None:

@@ -84,7 +84,7 @@ async def estimate(request: Request, collection: str, body: QuestionBody, person
     """Answer an SQL query from the reports, with standard errors. Free, any number of times."""
     made = load_collection(Path(request.app.state.folder), collection)
     house = get_app_state(request)
-    async with house.room.hold_place(person.token):
+    async with house.room.hold_place(person.name):
         return await house.heavy.run_in_turn(
             person.name, None, lambda session: build_estimates_document(made, session.collect.estimate(made, body.sql))
         )

@@ -22,6 +22,7 @@ from siloquent.documents.ledger import format_exact_amount
 from siloquent.errors import SiloquentError, WorkspaceError
 from siloquent.schema.workspace import LAST_BACKUP
 from siloquent.server.access.guard import CurrentUser, GuardedRoute
+from siloquent.server.file_failures import FULL, FileFailure
 from siloquent.server.problems import Refused
 from siloquent.server.state import AppState, get_app_state
 from siloquent.version import VERSION
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 EXPIRING_SECONDS = 14 * 86_400
 MIN_FREE_BYTES = 64 * 2**20
 """The least free disk space: an answer takes kilobytes, a job's release megabytes."""
+
+_UNKNOWN = FileFailure("not_ready", "Not ready", "Its thread has ended.", "restart the server, and report its log")
 
 alive = APIRouter(include_in_schema=False)
 router = APIRouter(route_class=GuardedRoute, include_in_schema=False)
@@ -47,18 +50,13 @@ async def healthz() -> Response:
 async def readyz(request: Request, person: CurrentUser) -> Response:
     """The ledger can be read, the store written, the queue of jobs is worked off, and the disk has room."""
     house, folder = get_app_state(request), Path(request.app.state.folder)
-    if not house.jobs.runner.is_well:
-        raise _build_not_ready(
-            "The job queue is stalled: server.sqlite cannot be written.", "find the process that locks it"
-        )
-    if not house.keeper.is_well:
-        raise _build_not_ready(
-            "Recording of refusals and retention are stalled: server.sqlite cannot be written.",
-            "find the process that locks it",
-        )
+    for part, worker in (("The queue of jobs", house.jobs.runner), ("The record of refusals", house.keeper)):
+        if not worker.is_well:
+            told = worker.failure or _UNKNOWN
+            raise _build_not_ready(f"{part} is not processed. {told.detail}", told.fix)
     if shutil.disk_usage(folder).free < MIN_FREE_BYTES:
-        raise _build_not_ready("The disk is almost full.", "make room")
-    async with house.room.hold_place(person.token):
+        raise _build_not_ready("The disk of the workspace is almost full.", FULL.fix)
+    async with house.room.hold_place(person.name):
         await house.desk.run(None, lambda session: session.ledger.read_head())
     return PlainTextResponse("ready\n")
 
@@ -71,7 +69,7 @@ def _build_not_ready(detail: str, fix: str) -> Refused:
 async def metrics(request: Request, person: CurrentUser) -> Response:
     """Metrics in the Prometheus text format."""
     house, bundle = get_app_state(request), Path(request.app.state.folder) / get_app_state(request).settings.bundle
-    async with house.room.hold_place(person.token):
+    async with house.room.hold_place(person.name):
         books = await house.desk.run(None, lambda session: [*_format_ledger(session), *_format_federation(bundle)])
     lines = [*house.watch.render_lines(), *books, *_format_work(house), *_process(Path(request.app.state.folder))]
     return PlainTextResponse("\n".join(lines) + "\n")

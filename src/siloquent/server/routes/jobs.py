@@ -48,7 +48,7 @@ async def price_job(request: Request, body: JobPriceBody, person: CurrentUser) -
     if isinstance(table := body.spec.get("table"), str):
         require_table(person, table)
     house = get_app_state(request)
-    async with house.room.hold_place(person.token):
+    async with house.room.hold_place(person.name):
         return await house.planners.price_job(person, body.task, body.spec)
 
 

@@ -84,7 +84,7 @@ async def verify_ledger(request: Request, person: CurrentUser) -> dict[str, Any]
     """Recompute chain, totals, permits, answers and limits, and compare the released domains with them."""
     require_all(person)
     house = get_app_state(request)
-    async with house.room.hold_place(person.token):
+    async with house.room.hold_place(person.name):
         return await house.heavy.run_in_turn(person.name, None, verify)
 
 
@@ -125,7 +125,7 @@ async def list_acts(
 
 async def list_spending_lines(house: AppState, person: Principal) -> list[dict[str, Any]]:
     """Return the lines of ``list_spending``."""
-    async with house.room.hold_place(person.token):
+    async with house.room.hold_place(person.name):
         lines = await house.heavy.run_in_turn(person.name, None, house.spending.list_lines)
     return [one for one in lines if person.may_see(one["account"].partition("@")[0])]
 

@@ -76,7 +76,7 @@ async def verify_release(request: Request, release: str, person: CurrentUser) ->
     load_manifest(get_app_state(request), _get_folder(request), release, person)
     path = _get_folder(request) / release
     house = get_app_state(request)
-    async with house.room.hold_place(person.token):
+    async with house.room.hold_place(person.name):
         return await house.heavy.run_in_turn(
             person.name, person.analyst, lambda session: build_release_verdict_document(session.verify(path))
         )
@@ -116,7 +116,7 @@ async def ask_release(request: Request, release: str, body: ReleaseQuestion, per
     load_manifest(get_app_state(request), _get_folder(request), release, person)
     path = _get_folder(request) / release
     house = get_app_state(request)
-    async with house.room.hold_place(person.token):
+    async with house.room.hold_place(person.name):
         return await house.heavy.run_in_turn(
             person.name, person.analyst, lambda session: answer_question(session, path, body)
         )
@@ -156,8 +156,10 @@ async def list_visible_releases(
     table: str = "",
 ) -> list[dict[str, Any]]:
     """Return up to ``limit`` manifests visible to ``person``, newest first, of one ``task`` or ``table`` if given."""
-    async with house.room.hold_place(person.token):
-        return await asyncio.to_thread(_list_visible, house, folder, person, limit, after, (task, table))
+    async with house.room.hold_place(person.name):
+        return await house.heavy.run_in_turn(
+            person.name, None, lambda _: _list_visible(house, folder, person, limit, after, (task, table))
+        )
 
 
 def _list_visible(

@@ -128,7 +128,7 @@ async def describe_federation(house: AppState, folder: Path, person: Principal) 
             sessions = sorted(journal.list_sessions(), key=lambda known: known.state != "invited")
         return build_federation_document(role, check_certificate_days(role), sessions, language=HTTP)
 
-    async with house.room.hold_place(person.token):
+    async with house.room.hold_place(person.name):
         return await house.heavy.run_in_turn(person.name, None, work)
 
 
@@ -153,7 +153,7 @@ async def describe_session(house: AppState, folder: Path, person: Principal, ses
             silent = refused.detail
         return build_session_document(role, known, status, silent)
 
-    async with house.room.hold_place(person.token):
+    async with house.room.hold_place(person.name):
         return await house.heavy.run_in_turn(person.name, None, work)
 
 
@@ -177,7 +177,7 @@ async def apply_decision(
         write_act(house.store, person, "decide_session", session)
         return build_decision_document(session, decision)
 
-    async with house.room.hold_place(person.token):
+    async with house.room.hold_place(person.name):
         return await house.heavy.run_in_turn(person.name, None, work)
 
 

@@ -100,7 +100,7 @@ async def table_history(request: Request, table: str, person: CurrentUser) -> di
         return build_history_document(table, list_history(session, table)[-MAX_QUESTIONS:])
 
     house = get_app_state(request)
-    async with house.room.hold_place(person.token):
+    async with house.room.hold_place(person.name):
         return await house.heavy.run_in_turn(person.name, person.analyst, work)
 
 
@@ -131,7 +131,7 @@ async def check_rows(request: Request, table: str, person: Principal, language: 
         return build_check_document([build_check_report(session, table, alone=False, language=language)])
 
     house = get_app_state(request)
-    async with house.room.hold_place(person.token):
+    async with house.room.hold_place(person.name):
         return await house.rows.run_in_turn(person.name, None, work)
 
 

@@ -37,7 +37,7 @@ async def estimate(request: Request, collection: str) -> Response:
     fields = await read_form(request, person)
     made = collections.load_collection(Path(request.app.state.folder), collection)
     sql = fields.get("sql", "")
-    async with house.room.hold_place(person.token):
+    async with house.room.hold_place(person.name):
         answer = await house.heavy.run_in_turn(
             person.name, None, lambda session: build_estimates_document(made, session.collect.estimate(made, sql))
         )

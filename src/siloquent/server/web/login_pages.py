@@ -9,6 +9,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
+from siloquent.foreign.addresses import network_of
 from siloquent.server.access.acts import build_recorder
 from siloquent.server.access.guard import COOKIE
 from siloquent.server.access.tokens import ROLES
@@ -32,7 +33,7 @@ async def login_link(request: Request, secret: str) -> Response:
 @router.post("/login")
 async def log_in(request: Request) -> Response:
     house, fields = get_app_state(request), await read_form(request, None)
-    house.rates.take(f"login {request.client.host if request.client else ''}")
+    house.rates.take(f"login {network_of(request.client.host) if request.client else ''}")
     log_in = partial(house.tokens.log_in, fields.get("token", "").strip(), hours=house.settings.session_hours)
     return start_session(house, await asyncio.to_thread(log_in))
 
