@@ -524,12 +524,7 @@ class WorkspaceSession:
 
     def share_limits(self, name: str) -> dict[str, Cost]:
         """Return the declared limit of every analyst's share of table ``name``, by the share's account."""
-        schema = self.schema(name)
-        whole = compute_budget_limit(schema.budget)
-        return {
-            f"{schema.account}/{analyst}": Cost(math.floor(whole.amount * part), math.floor(whole.delta * part))
-            for analyst, part in schema.budget.shares
-        }
+        return compute_share_limits(self.schema(name))
 
     def _set_limit(self, name: str, account: str, limit: Cost) -> None:
         try:
@@ -585,6 +580,7 @@ class WorkspaceSession:
                 f"The budget in schemas/{schema.name}.toml is not the one in the ledger: {account!r} had the limit "
                 f"{was}, and {now} is declared.",
                 fix=let_owner_run("budget set", schema.name),
+                http_status=409,
             )
         return known
 
@@ -596,11 +592,13 @@ class WorkspaceSession:
             return LedgerError(
                 f"Account {known.name!r} was opened for another declaration, though nothing was charged to it: {told}.",
                 fix=run("epoch open", schema.name),
+                http_status=409,
             )
         return LedgerError(
             f"Account {known.name!r} was opened for another declaration: {told}. The amount spent cannot be converted; "
             "the budget of a new epoch adds to it for everybody who is in both.",
             fix=build_fix("restore the declaration, or for a new epoch: ", open_epoch_of(schema.name)),
+            http_status=409,
         )
 
     def _compute_salt(self, schema: TableSchema) -> str:
@@ -639,6 +637,15 @@ def compute_budget_limit(budget: TableBudget) -> Cost:
     if budget.accountant == "zcdp" and budget.rho is None:
         amount = Fraction(convert_epsilon_to_rho(float(amount), float(budget.delta - budget.delta_events)))
     return Cost(math.floor(amount * scale), math.floor(budget.delta_events * ATTO))
+
+
+def compute_share_limits(schema: TableSchema) -> dict[str, Cost]:
+    """Return the declared limit of every analyst's share, by the share's account."""
+    whole = compute_budget_limit(schema.budget)
+    return {
+        f"{schema.account}/{analyst}": Cost(math.floor(whole.amount * part), math.floor(whole.delta * part))
+        for analyst, part in schema.budget.shares
+    }
 
 
 def create_workspace(folder: Path | str, *, ledger: str = "ledger.sqlite") -> Workspace:

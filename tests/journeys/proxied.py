@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import socket
 import ssl
@@ -22,10 +23,11 @@ from siloquent.server.store import Store
 DEPLOY = Path(__file__).parents[2] / "deploy"
 NGINX = """
 user root;
+worker_rlimit_nofile {files};
 daemon off;
 pid {folder}/nginx.pid;
 error_log {folder}/nginx.log warn;
-events {{}}
+events {{ worker_connections {connections}; }}
 http {{
     access_log off;
     client_body_temp_path {folder}/body;
@@ -120,7 +122,9 @@ def _words(proxy: str, folder: Path, *, port: int, inner: int) -> list[str]:
         site = (DEPLOY / "nginx.conf").read_text().replace("    listen [::]:443 ssl http2;\n", "")
         site = site.replace("listen 443", f"listen 127.0.0.1:{port}").replace("/etc/ssl/siloquent/", f"{folder}/")
         (folder / "site.conf").write_text(site.replace("127.0.0.1:8642", f"127.0.0.1:{inner}"))
-        own = NGINX.format(folder=folder)
+        said = (DEPLOY.parent / "docs" / "how-to" / "deploy-a-server.md").read_text()
+        most = {name: re.findall(rf"worker_{name} (\d+);", said)[0] for name in ("connections", "rlimit_nofile")}
+        own = NGINX.format(folder=folder, connections=most["connections"], files=most["rlimit_nofile"])
         (folder / "nginx.conf").write_text(own if os.getuid() == 0 else own.replace("user root;\n", ""))
         return [found, "-p", str(folder), "-e", f"{folder}/nginx.log", "-c", f"{folder}/nginx.conf"]
     site = (DEPLOY / "Caddyfile").read_text().replace("127.0.0.1:8642", f"127.0.0.1:{inner}")

@@ -103,12 +103,14 @@ def require_same(existing: Account, wanted: Account) -> Account:
             raise LedgerError(
                 f"Account {wanted.name!r} already exists with another {word}: {getattr(existing, word)!r}.",
                 fix=f"restore {word} in the table file; open a new epoch for people who are new to the table",
+                http_status=409,
             )
     if existing.limit != wanted.limit:
         has, asked = (format_cost(a.accountant, a.limit, delta=True) for a in (existing, wanted))
         raise LedgerError(
             f"Account {wanted.name!r} already exists with a limit of {has}, not {asked}.",
             fix=run("budget set", parse_table_name(wanted.name)),
+            http_status=409,
         )
     return existing
 

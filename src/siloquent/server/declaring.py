@@ -12,15 +12,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from starlette.requests import Request
 
 from siloquent.errors import SchemaError
-from siloquent.fixes import run
+from siloquent.fixes import build_fix, let_owner_run, run
 from siloquent.server.access.acts import write_act
 from siloquent.server.problems import Refused
 from siloquent.server.state import get_app_state
+
+if TYPE_CHECKING:
+    from siloquent.schema import TableSchema
 
 _TABLE = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,62}")
 _FILES = ("csv", "csv-records", "parquet", "duckdb")
@@ -37,7 +40,7 @@ class Precondition:
     @classmethod
     def of(cls, request: Request) -> Precondition:
         """Return the precondition of a request."""
-        return cls(request.headers.get("if-match"), request.headers.get("if-none-match"))
+        return cls(*(_read_list(request, name) for name in ("if-match", "if-none-match")))
 
     def require(self, table: str, tag: str | None) -> None:
         """Check the precondition against ``tag``, the tag of the current declaration (None if there is none).
@@ -57,10 +60,18 @@ class Precondition:
             )  # fmt: skip
 
 
+def _read_list(request: Request, name: str) -> str | None:
+    """Return a header whose lines are one list (RFC 9110); None if there is none."""
+    lines = request.headers.getlist(name)
+    return ", ".join(lines) if lines else None
+
+
 def _matches_tag(field: str, tag: str | None, *, strong: bool) -> bool:
     if tag is None:
         return False
-    return field.strip() == "*" or any(text == tag and not (weak and strong) for weak, text in _TAG.findall(field))
+    return "*" in _TAG.sub("", field) or any(
+        text == tag and not (weak and strong) for weak, text in _TAG.findall(field)
+    )
 
 
 def tag_of(folder: Path, table: str) -> str | None:
@@ -91,7 +102,8 @@ async def write_declaration(request: Request, table: str, toml: str, preconditio
     """Write a table file if the ledger permits it, and return the entity tag of the current declaration.
 
     Raises:
-        Refused: 409, the account was opened for another unit, adjacency or accountant; 412, the file has since changed.
+        Refused: 409, the account was opened for another unit, adjacency or accountant, or with another budget; 412, the
+            file has since changed.
         SchemaError: the file cannot be parsed.
     """
     from siloquent.schema.build import parse_schema
@@ -100,15 +112,8 @@ async def write_declaration(request: Request, table: str, toml: str, preconditio
     house, folder = get_app_state(request), Path(request.app.state.folder)
     schema = parse_schema(toml, DomainFolder(folder))
 
-    def work(session: Any) -> bool:
-        known = [one for one in session.ledger.list_accounts() if one.name == schema.account]
-        ours = (schema.budget.accountant, schema.unit.code, schema.adjacency)
-        return all((one.accountant, one.unit, one.adjacency) == ours for one in known)
-
     require_source(house.settings.sources, schema.source, folder, table)
-    if not await house.desk.run(None, work):
-        detail = "This table's spending was recorded under another unit, adjacency or accountant."
-        raise Refused(409, "conflict", detail, fix=run("epoch open", table))
+    await house.desk.run(None, lambda session: _require_same_account(session, schema, table))
 
     def write() -> str:
         require_name(table, toml, folder)
@@ -119,6 +124,32 @@ async def write_declaration(request: Request, table: str, toml: str, preconditio
         return _tag(toml.encode())
 
     return await asyncio.to_thread(write)
+
+
+def _require_same_account(session: Any, schema: TableSchema, table: str) -> None:
+    """Refuse a declaration with which nobody could ask any more.
+
+    Raises:
+        Refused: 409.
+    """
+    from siloquent.session import compute_budget_limit, compute_share_limits
+
+    known = {one.name: one for one in session.ledger.list_accounts()}
+    ours = (schema.budget.accountant, schema.unit.code, schema.adjacency)
+    account = known.get(schema.account)
+    if account is None:
+        return
+    if (account.accountant, account.unit, account.adjacency) != ours:
+        detail = "This table's spending was recorded under another unit, adjacency or accountant."
+        raise Refused(409, "conflict", detail, fix=run("epoch open", table))
+    limits = {schema.account: compute_budget_limit(schema.budget), **compute_share_limits(schema)}
+    if any(known[name].limit != limit for name, limit in limits.items() if name in known):
+        detail = f"The ledger holds another budget for {table!r}; budgets change on the server's machine alone."
+        raise Refused(
+            409, "conflict", detail,
+            fix=build_fix(f"keep the budget, or edit schemas/{table}.toml there, then ",
+                          let_owner_run("budget set", table)),
+        )  # fmt: skip
 
 
 def require_source(allowed: tuple[str, ...], source: str, folder: Path, table: str) -> None:

@@ -85,6 +85,7 @@ CODES: Mapping[int, tuple[str, ...]] = MappingProxyType(
     {
         401: ("unauthorised",),
         403: ("not_allowed", "forged"),
+        409: ("ledger",),
         429: ("too_many_requests", "busy"),
         431: ("headers_too_large",),
         500: ("internal", "ledger", "ledger_rolled_back", "chain_broken"),

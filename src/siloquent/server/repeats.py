@@ -48,7 +48,15 @@ def read_key(request: Request) -> str:
     Raises:
         Refused: the key is missing or invalid.
     """
-    key = request.headers.get("idempotency-key", "")
+    return _read_only_key(request) or ""
+
+
+def _read_only_key(request: Request, *, is_required: bool = True) -> str | None:
+    """Return the request's one key: of two, a proxy in front could take the other one than this server."""
+    keys = request.headers.getlist("idempotency-key")
+    if not keys and not is_required:
+        return None
+    key = keys[0] if len(keys) == 1 else ""
     check_key(key)
     return key
 
@@ -63,7 +71,7 @@ def check_key(key: str) -> None:
         raise Refused(
             400,
             "idempotency_key_missing",
-            "A request that spends needs the header Idempotency-Key with 1 to 64 printable characters; sending it "
+            "A request that spends needs one header Idempotency-Key with 1 to 64 printable characters; sending it "
             "again is safe.",
             fix="Idempotency-Key: monday-report",
         )
@@ -75,10 +83,9 @@ def repeat_of(request: Request, person: Principal) -> Repeat | None:
     Raises:
         Refused: 400, the key is invalid.
     """
-    key = request.headers.get("idempotency-key")
+    key = _read_only_key(request, is_required=False)
     if key is None:
         return None
-    check_key(key)
     return Repeat(
         person.name, key, json.dumps([request.method, request.scope["path"], person.role, sorted(person.tables)])
     )

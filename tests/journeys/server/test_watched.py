@@ -113,7 +113,7 @@ def test_questions_without_a_place_are_refused_and_a_machine_still_hears_ready(t
     with serving(clinic_workspace(tmp_path / "w"), running=1) as served, served.client("ana") as client:
         watcher = served.client("watcher")
         release = served.ask("ana", WARDS, "first").json()["id"]
-        place = served.app.state.house.room.hold_place(served.texts["ana"][3:11])
+        place = served.app.state.house.room.hold_place("ana")
         with suppress(StopIteration):  # a place is had at once: nothing is waited for
             place.__aenter__().send(None)
         for path, body in {

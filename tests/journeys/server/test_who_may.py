@@ -237,6 +237,45 @@ def test_a_declaration_that_the_ledger_cannot_follow_is_refused_and_the_old_one_
     assert (served.folder / "schemas" / "visits.toml").read_text() == before
 
 
+@pytest.mark.parametrize(("old", "new"), [('epsilon = "1000"', 'epsilon = "999"'), ('ana = "1"', 'ana = "0.5"')])
+def test_a_declaration_with_another_budget_is_refused_over_http_and_people_ask_on(
+    served: Served, old: str, new: str
+) -> None:
+    """The ledger's limit changes on the server's machine alone: until then nobody could ask."""
+    served.ask("ana", WARDS, "before-the-change")
+    before = (served.folder / "schemas" / "visits.toml").read_text()
+    assert old in before
+    with served.client("owner") as client:
+        found = client.put("/v1/tables/visits", json={"toml": before.replace(old, new)})
+        assert (found.status_code, found.json()["code"]) == (409, "conflict")
+        assert "budget set visits" in found.json()["fix"]
+        assert client.put("/v1/tables/visits", json={"toml": before + "# the same\n"}).status_code == 200
+        (served.folder / "schemas" / "visits.toml").write_text(before.replace(old, new))  # on the machine, too early
+        with served.client("ana") as ana:
+            refused = ana.get("/v1/tables/visits")
+            assert (refused.status_code, refused.json()["code"]) == (409, "ledger")
+        assert client.put("/v1/tables/visits", json={"toml": before}).status_code == 200
+    assert served.ask("ana", WARDS, "before-the-change").status_code == 200
+
+
+def test_a_request_with_two_keys_or_conditions_is_not_read_by_its_first_alone(served: Served) -> None:
+    keys = [("Idempotency-Key", "one"), ("Idempotency-Key", "two")]
+    with served.client("ana") as ana, served.client("owner") as owner:
+        for client, path, body in (
+            (ana, "/v1/answers", {"sql": WARDS}),
+            (owner, "/v1/tokens", {"name": "cy", "role": "analyst"}),
+        ):
+            found = client.post(path, json=body, headers=[*client.headers.items(), *keys])
+            assert (found.status_code, found.json()["code"]) == (400, "idempotency_key_missing")
+        same = {"toml": (served.folder / "schemas" / "visits.toml").read_text()}
+        either = [("If-None-Match", '"x"'), ("If-None-Match", "*")]
+        found = owner.put("/v1/tables/visits", json=same, headers=[*owner.headers.items(), *either])
+        assert found.status_code == 412
+        tag = owner.get("/v1/tables/visits").headers["etag"]
+        either = [("If-Match", '"x"'), ("If-Match", tag)]
+        assert owner.put("/v1/tables/visits", json=same, headers=[*owner.headers.items(), *either]).status_code == 200
+
+
 def test_a_revoked_tokens_job_spends_nothing(served: Served) -> None:
     house = served.app.state.house
     text = house.tokens.create("fay", "analyst")

@@ -67,7 +67,10 @@ async def release_file(request: Request, release: str, file: str, person: Curren
         or not (_get_folder(request) / release / file).is_file()
     ):
         raise build_not_found()
-    return FileResponse(_get_folder(request) / release / file, filename=f"{release}-{file}")
+    # Whatever its ending says: one media type, as described, so that generated clients take every file as bytes.
+    return FileResponse(
+        _get_folder(request) / release / file, filename=f"{release}-{file}", media_type=MEDIA_OF["release_file"]
+    )
 
 
 @router.post("/releases/{release}/verify")
