@@ -23,6 +23,7 @@ from siloquent.releases.manifest import MANIFEST
 from siloquent.server.access.acts import record
 from siloquent.server.access.guard import CurrentUser, GuardedRoute
 from siloquent.server.access.tokens import Principal
+from siloquent.server.described import MEDIA_OF
 from siloquent.server.keeper import remove_files
 from siloquent.server.problems import Refused, build_not_found
 from siloquent.server.routes.bodies import ReleaseQuestion
