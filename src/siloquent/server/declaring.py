@@ -69,7 +69,8 @@ def _read_list(request: Request, name: str) -> str | None:
 def _matches_tag(field: str, tag: str | None, *, strong: bool) -> bool:
     if tag is None:
         return False
-    return "*" in _TAG.sub("", field) or any(
+    others = [one.strip() for one in _TAG.sub("", field).split(",")]
+    return "*" in others or any(
         text == tag and not (weak and strong) for weak, text in _TAG.findall(field)
     )
 

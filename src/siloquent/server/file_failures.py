@@ -16,7 +16,7 @@ OPERATOR_SECONDS = 300
 
 @dataclass(frozen=True, slots=True)
 class FileFailure:
-    """What is wrong with a file of the server, as a refusal says it. Where this is raised nothing was charged."""
+    """The failure of a file of the server, as a refusal states it. Where this is raised nothing was charged."""
 
     code: str
     title: str

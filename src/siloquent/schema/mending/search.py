@@ -282,7 +282,7 @@ def _write_section(
 
 
 def _find_spans(text: str, titles: Sequence[str]) -> list[_Span]:
-    """Return the entries' texts in order: ``[[attribute]]`` and its lines, or what ``attribute = [..]`` lists."""
+    """Return the entries' texts in order: ``[[attribute]]`` and its lines, or what ``attribute = [...]`` lists."""
     title = "|".join(map(re.escape, titles))
     blocks = [
         _Span(found[0].rstrip("\n"), False, found[0].split("\n", 1)[0].strip())
