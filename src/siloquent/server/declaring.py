@@ -70,9 +70,7 @@ def _matches_tag(field: str, tag: str | None, *, strong: bool) -> bool:
     if tag is None:
         return False
     others = [one.strip() for one in _TAG.sub("", field).split(",")]
-    return "*" in others or any(
-        text == tag and not (weak and strong) for weak, text in _TAG.findall(field)
-    )
+    return "*" in others or any(text == tag and not (weak and strong) for weak, text in _TAG.findall(field))
 
 
 def tag_of(folder: Path, table: str) -> str | None:
