@@ -79,7 +79,7 @@ def test_a_charge_that_was_planned_otherwise_is_not_measured_with_and_stands(tmp
     with opened(tmp_path / "w", declared()) as session:
         permit = charged(session, factor)
         left = session.get_remaining("visits")
-        with pytest.raises(RequestError, match="that charge remains") as refused:
+        with pytest.raises(RequestError, match="That charge remains") as refused:
             session.ask(QUESTION, key="monday")
         assert "new key" in refused.value.fix
         assert session.get_remaining("visits") == left

@@ -63,9 +63,17 @@ def test_a_replay_needs_neither_source_nor_allowance(tmp_path: Path) -> None:
 
 
 def test_a_new_epoch_is_not_a_matter_of_editing(tmp_path: Path) -> None:
-    folder = workspace(tmp_path / "w", "ward\nA\n", epoch=2)
-    with sq.open(folder) as session, pytest.raises(LedgerError, match="statement"):
+    folder = workspace(tmp_path / "w", "ward\nA\n")
+    with sq.open(folder) as session:
         session.ask(QUESTION)
+    declared = folder / "schemas" / "visits.toml"
+    declared.write_text(SCHEMA.format(epoch=2))
+    with sq.open(folder) as session:
+        spent = session.ledger.get_account("visits@1").spent
+        with pytest.raises(LedgerError, match="epoch"):
+            session.ask(QUESTION)
+        assert [one.name for one in session.ledger.list_accounts()] == ["visits@1"]
+        assert session.ledger.get_account("visits@1").spent == spent
 
 
 def test_a_failed_measurement_stays_charged_once_and_is_repeated_for_free(
@@ -98,7 +106,7 @@ def test_a_refusal_by_the_ledger_is_written_and_costs_nothing(tmp_path: Path) ->
                 session.ask(f"{QUESTION} REUSE NONE")
             except BudgetExceeded as refused:
                 fix = refused.fix
-        assert fix.startswith("ask with ERROR")
+        assert fix.startswith("SELECT ward, COUNT(*) FROM visits GROUP BY ward ERROR ")
         kinds = [entry.kind for entry in session.ledger.iter_entries()]
         assert kinds[-1] == "deny"
         assert session.get_remaining("visits").amount >= 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,9 +23,9 @@ def limit_to_one_thread() -> Iterator[None]:
     """
     global _inside, _limit
     with _lock:
-        _inside += 1
-        if _inside == 1:
+        if not _inside:
             _limit = _get_controller().limit(limits=1, user_api="blas")
+        _inside += 1  # last: if the libraries cannot be loaded, nobody is inside
     try:
         yield
     finally:
@@ -34,6 +35,15 @@ def limit_to_one_thread() -> Iterator[None]:
                 # Restored once: two that overlap would each restore what the other had set, and leave one thread.
                 _limit.restore_original_limits()
                 _limit = None
+
+
+def _forget_others() -> None:
+    """In a forked child: the threads that were inside are the parent's."""
+    global _lock, _inside, _limit
+    _lock, _inside, _limit = threading.Lock(), 0, None
+
+
+os.register_at_fork(after_in_child=_forget_others)
 
 
 @lru_cache(maxsize=1)

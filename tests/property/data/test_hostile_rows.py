@@ -127,7 +127,7 @@ PLANTED: dict[str, Any] = {
         "offer",
         (csv, "open_csv_rows", left_out(csv.open_csv_rows)),
     ),
-    "texts refused": (Arrow, ROW, ("no UTF-8 in a category",), "counts", (frames, "valid_texts", strict)),
+    "texts refused": (Arrow, ROW, ("no UTF-8 in a category",), "counts", (frames, "keep_valid_texts", strict)),
     "types from values": (Pandas, ROW, ("NULL code",), "counts", (pandas, "_KEPT", {**pandas._KEPT, "category": "f"})),
 }
 

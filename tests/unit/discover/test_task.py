@@ -300,7 +300,7 @@ def test_an_empty_table_is_an_answer(tmp_path: Path) -> None:
         ({"more": 'constraint = [{ kind = "key", columns = ["diagnosis"] }]'}, {}, "is a key", "describes"),
         ({}, {"column": "smoker"}, "known from its declaration", 'SELECT "smoker", COUNT(*) FROM "visits"'),
         ({}, {"column": "year"}, "derived from 'day'|bounds", "session.discover('visits', 'day', epsilon='1')"),
-        ({"budget": PURE}, {}, "needs a delta", 'accountant = "zcdp"'),
+        ({"budget": PURE}, {}, "requires a delta", 'accountant = "zcdp"'),
         ({"budget": 'accountant = "zcdp"\nepsilon = "4"\ndelta = "1e-6"'}, {}, "no delta", "delta_events"),
         ({}, {"delta": "6e-7"}, "at most the account's", "epsilon='1', delta='0.00000005')"),
         ({"unit": ROW}, {"keys_each": 2}, "one value", "session.discover('visits', 'diagnosis', epsilon='1')"),

@@ -73,5 +73,5 @@ def test_plain_values_go_as_they_are() -> None:
     ],
 )
 def test_what_names_a_file_here_or_is_no_spec_is_refused(wrong: Any) -> None:
-    with pytest.raises(RequestError, match=r"files of this machine|spec is wanted"):
+    with pytest.raises(RequestError, match=r"files of this machine|Expected a spec"):
         dump_spec(wrong)

@@ -144,7 +144,7 @@ def test_silos_without_a_shared_plan_or_with_no_honest_share_are_refused(silos: 
         build_sum(silos["north"], shared(silos), channel, min_parties=2, colluding=2)
     with pytest.raises(RequestError, match="its own share"):
         build_sum(silos["north"], shared(silos), channel, min_parties=3, colluding=0)
-    assert silos["north"].ledger.get_account("points@1").spent.amount == 0
+    assert not silos["north"].ledger.list_accounts()  # none was opened, so none was charged
 
 
 @pytest.mark.parametrize(
@@ -171,7 +171,7 @@ def test_a_silo_does_not_run_a_body_that_is_not_what_the_invitation_showed(
     with pytest.raises(ProtocolError) as refused:
         walks.get_part("party", told)(network.open_channel("north"), told, silos["north"])
     assert refused.value.code == "planner_mismatch"
-    assert silos["north"].ledger.get_account("points@1").spent.amount == 0
+    assert not silos["north"].ledger.list_accounts()  # none was opened, so none was charged
     assert not network.list_traffic()
 
 

@@ -90,8 +90,15 @@ def attach_parquet(
         rows += f" POSITIONAL JOIN (SELECT {listed} FROM {_build_select(place, 'ignore')})"
         without += right.values()
         for name, other in right.items():
-            bounded = _bound_text(_quote_name(name), limits, folded[name.casefold()] == "category")
-            shown[name] = f"CASE WHEN {_quote_name(other)} = {_quote_name(name)} THEN {bounded} END"
+            most, is_listed = limits.value_bytes, folded[name.casefold()] == "category"
+            bounded = _bound_text(_quote_name(name), limits, is_listed)
+            # Lengths first: rows may all point to one long text, which is not to be compared for each of them. A long
+            # text is cut off anyway, so only its length says whether it is valid.
+            shown[name] = (
+                f"CASE WHEN strlen({_quote_name(other)}) <> strlen({_quote_name(name)}) THEN NULL"
+                f" WHEN strlen({_quote_name(name)}) > {most} OR {_quote_name(other)} = {_quote_name(name)}"
+                f" THEN {bounded} END"
+            )
     lent: dict[str, Streamable] = {}
     moments = _find_milliseconds(connection, files, table) if kinds else set()
     called = {name: f"{beside}{i}" for i, name in enumerate(described) if name in moments and name.casefold() in folded}

@@ -71,9 +71,10 @@ class _Search:
     until: float = field(default_factory=lambda: time.monotonic() + MAX_SECONDS)
 
     def run(self, text: str, wrong: SiloquentError | None) -> str:
-        first = wrong or self._refuse(text)
-        if first is None:
-            return text
+        found = self._refuse(text)
+        if found is None:  # it can be planned: what refused it is no matter of its text
+            return "" if wrong else text
+        first = wrong or found
         if isinstance(first, UnknownName) and first.near is None and first.kind.startswith("value of "):
             return ""  # another value would be another question
         states: list[tuple[str, SiloquentError]] = [(text, first)]

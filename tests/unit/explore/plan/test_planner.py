@@ -196,7 +196,7 @@ def test_least_error_is_what_is_left_can_pay_for() -> None:
         ("SELECT ward, COUNT(*) FROM visits WHERE sex = 'f' AND sex = 'm' GROUP BY ward ERROR 5", "always returns 0"),
         ("SELECT sex FROM visits GROUP BY sex ORDER BY COUNT(*) DESC LIMIT 2 ERROR 5", "all of them"),
         ("SELECT ward, COUNT(*) FROM visits GROUP BY ward ERROR 2 PERCENT", "size_hint"),
-        ("SELECT age, COUNT(*) FROM visits GROUP BY age ERROR 5", "bins"),
+        ("SELECT cost, COUNT(*) FROM visits GROUP BY cost ERROR 5", "bins"),
         ("SELECT cost // 1, COUNT(*) FROM visits GROUP BY cost // 1 ERROR 5", "groups"),
     ],
 )
