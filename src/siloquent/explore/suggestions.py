@@ -88,7 +88,7 @@ def _mend(session: WorkspaceSession, query: Query, refused: SiloquentError) -> F
 
 
 def _is_plannable(query: Query, schema: TableSchema) -> bool:
-    """Return whether ``query`` itself can be planned, so that what refused it is no matter of its text."""
+    """Return whether ``query`` itself can be planned, so that its text is not why it was refused."""
     try:
         plan_query(
             resolve_names(replace(query, explain=False), schema), schema, left=compute_budget_limit(schema.budget)
