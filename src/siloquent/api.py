@@ -116,8 +116,8 @@ class Session(floor.WorkspaceSession):
     def refresh(self, table: str, rows: object = None, *, despite_findings: bool = False) -> RefreshReport:
         """Replace a table's rows after a check, for the owner only, and record that they are a new version.
 
-        What was spent stays spent, since people may be in both. Earlier answers are replayed under their keys and say
-        that they are about earlier rows; no new answer is drawn from them.
+        What was spent stays spent, since people may be in both. Earlier answers are replayed under their keys; no
+        new answer is drawn from them.
 
         Args:
             rows: A file (it is copied over the declared one), a frame if the table was added as one, or None: the rows

@@ -91,8 +91,9 @@ class Charge:
             return session.ledger.find_charge(self.account.name, key=self.own_key, digest=self.digest)
         except KeyReused:
             raise KeyReused(
-                f"The key {self.key!r} belongs to another {self.what}.",
-                fix=f"use a new key, or repeat that {self.what}",
+                f"The key {self.key!r} belongs to another {self.what}, or to this one before its table was declared "
+                "anew.",
+                fix=f"repeat that {self.what} under that declaration, or use a new key, which is charged",
             ) from None
 
     def find_cost_refusal(self, session: WorkspaceSession, event: Event) -> RequestError | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from pathlib import Path
 
 import pyarrow as pa
@@ -159,3 +160,27 @@ def test_the_command_says_the_version_and_an_old_answer_as_of_when(types: Types,
     assert "version 2, since " in types("ask", WARDS, "--key", "tuesday", "--yes").out
     assert types("--analyst", "ana", "refresh", "visits").status == 8
     assert types("refresh", "visits", "nowhere.parquet").status == 2
+
+
+def test_how_the_source_is_read_is_part_of_what_is_recorded(tmp_path: Path) -> None:
+    place = hold(tmp_path, "csv")
+    write(tmp_path, "csv", with_users(rows(6_000))).replace(place.folder / "rows.csv")
+    place.session.ask(ALL)
+    file = place.folder / "schemas" / "people.toml"
+    file.write_text(file.read_text() + '\n[reading]\nmissing = ["A"]\n')
+    with siloquent.open(place.folder) as session:
+        (change,) = session.list_changes("people")
+    assert (change.subject, change.effect) == ("how the source is read", "new version")
+
+
+def test_a_packed_file_without_a_header_line_is_replaced(tmp_path: Path) -> None:
+    place = hold(tmp_path, "csv")
+    packed = place.folder / "people.csv.gz"
+    file = place.folder / "schemas" / "people.toml"
+    text = file.read_text().replace("csv:rows.csv", "csv:people.csv.gz")
+    file.write_text(text + '\n[reading]\nnames = ["ward", "age", "who"]\n')
+    for name in (packed, tmp_path / "next.csv.gz"):
+        name.write_bytes(gzip.compress(b"".join(b"A,%d,p%d\n" % (i % 9, i) for i in range(3_000))))
+    with siloquent.open(place.folder) as session:
+        session.refresh("people", tmp_path / "next.csv.gz")
+        assert session.check("people").rows == 3_000

@@ -82,7 +82,7 @@ def replace_file(
         raise SchemaError(f"{target.name} is open in another program.", fix=f"close it, so that {target.name}.wal ends")
     if not file.is_file():
         raise SchemaError(f"{file} is not a file.", fix=run("refresh", schema.name, "NEWFILE"))
-    staged = target.with_name(f".{target.name}.{secrets.token_hex(4)}")  # allowed: a name
+    staged = target.with_name(f".{secrets.token_hex(4)}.{target.name}")  # allowed: a name
     try:
         _copy(file, staged, like=target)
         there = replace(schema, source=f"{kind}:{(Path(path).parent / staged.name).as_posix()}{sign}{inner}")

@@ -31,6 +31,7 @@ _PROMISE = {
 }
 _BUDGET = {"epsilon": "epsilon", "rho": "rho", "delta": "delta", "delta_events": "delta_events"}
 _ROWS = {"source": "the source", "version": "version"}
+_READING = {"reading": "how the source is read"}
 _FREE = {
     "size_hint": "size_hint",
     "sharing": "sharing of answers",
@@ -67,6 +68,7 @@ def describe_declaration(schema: TableSchema) -> dict[str, Any]:
     return {
         "source": schema.source,
         "version": schema.version,
+        "reading": "" if schema.reading.is_plain else schema.reading.digest().hex()[:16],
         "size_hint": str(schema.size_hint or ""),
         "unit": schema.unit.code,
         "adjacency": schema.adjacency,
@@ -88,7 +90,7 @@ def compare_declarations(before: Mapping[str, Any], after: Mapping[str, Any]) ->
         *_compare_facts(before, after, _PROMISE, "new epoch"),
         *_compare_shares(before, after),
         *_compare_facts(before, after, _BUDGET, "budget"),
-        *_compare_facts(before, after, _ROWS, "new version"),
+        *_compare_facts(before, after, _ROWS | _READING, "new version"),
         *_compare_columns(before, after),
         *_compare_facts(before, after, _FREE, "free"),
     ]
@@ -135,6 +137,8 @@ def _compare_facts(
 def _format_fact(name: str, value: Any) -> str:
     if name == "unit":
         return Unit.from_code(value).description
+    if name == "reading":
+        return f"settings {value[:6]}" if value else "plain"
     if name == "disclosures":
         return "allowed" if value else "not allowed"
     if isinstance(value, list):

@@ -204,3 +204,13 @@ def test_the_line_to_paste_keeps_what_null_means(tmp_path: Path, null: str) -> N
     found = find(open_clinic(tmp_path, COMMON, diagnosis=column), epsilon="1")
     assert 'other = "cell"' in found.declaration
     assert f"null = {null if 'never' not in null else chr(34) + 'drop' + chr(34)} }}" in found.declaration
+
+
+def test_after_new_rows_the_same_discovery_measures_them(clinic: Session) -> None:
+    folder = clinic.workspace.folder
+    (folder / "new.csv").write_text((folder / "visits.csv").read_text().replace("flu", "cold"))
+    clinic.refresh("visits", folder / "new.csv")
+    (folder / "domains" / "visits-diagnosis.toml").unlink()
+    before = spent(clinic)
+    assert find(clinic, epsilon="1").keys == ("cold", "cough")
+    assert spent(clinic) > before
