@@ -99,7 +99,7 @@ def _peak_mb() -> float:
 
 def _apart(call: str) -> tuple[float, ...]:
     """What a function of this module finds in a fresh process."""
-    code = f"from benchmarks import explore_latency as here; print(*here.{call})"
+    code = f"from benchmarks.explore import latency as here; print(*here.{call})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     return tuple(map(float, done.stdout.split()))
 

@@ -173,8 +173,7 @@ def test_what_does_not_fit_at_all_costs_nothing_and_names_errors_that_do(tmp_pat
         with pytest.raises(BudgetExceeded) as refused:
             session.ask(text)
         assert session.get_remaining("visits") == left
-        errors = refused.value.fix.removeprefix("ask with ERROR ")
-        assert session.ask(text.replace("20, 20", errors)).rows
+        assert session.ask(refused.value.fix).rows
 
 
 def test_all_doors_make_one_question(session: Session) -> None:
@@ -239,7 +238,7 @@ def test_refusals_do_not_depend_on_rows(tmp_path: Path, rows: int) -> None:
             said.append(str(refused.value))
         assert session.get_remaining("visits").amount == 1000 * 10**9
     assert said == [
-        "AVG takes a number; 'ward' is category. Fix: GROUP BY it and use COUNT(*). [request_invalid; spent: nothing]",
+        "AVG takes a number; 'ward' is category. Fix: SELECT COUNT(*) FROM visits ERROR 1. [request_invalid; spent: nothing]",
         *said[1:],
     ]
     assert all("spent: nothing" in one for one in said)

@@ -121,6 +121,7 @@ def again(session: Session, offered: str, first: SiloquentError) -> str:
     return "" if refused is None else f"{first.detail} -> {offered} -> {refused.detail}"
 
 
+@pytest.mark.slow
 def test_questions_that_are_offered_can_be_asked(named: tuple[Session, dict[str, str]]) -> None:
     session, naming = named
     tried, wrong = 0, []

@@ -154,8 +154,7 @@ def test_a_replay_works_when_the_budget_is_gone_and_in_another_process_of_the_le
         with pytest.raises(BudgetExceeded) as refused:
             session.ask(question)
         assert "ERROR" in refused.value.fix
-        cheaper = refused.value.fix.removeprefix("ask with ")
-        session.ask(question.replace("ERROR 90", cheaper))
+        session.ask(refused.value.fix)
     with opened(tmp_path / "w", text) as later:
         assert later.ask(question, key="k") == first
 

@@ -228,6 +228,7 @@ def refusals(tries: list[Callable[[], object]]) -> Iterator[SiloquentError]:
             yield refused
 
 
+@pytest.mark.slow
 def test_refusals_of_questions_are_said_in_the_words_of_one_interface(tmp_path: Path) -> None:
     tried, wrong = 0, []
     for refused in asking(tmp_path / "w"):

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from siloquent.explore.plan.reuse.earlier_answers import EarlierAnswers
     from siloquent.explore.plan.steps import QueryPlan
     from siloquent.explore.spec import Query
-    from siloquent.schema import TableSchema
     from siloquent.session import WorkspaceSession
 
 MAX_TABLES = 8
@@ -79,23 +78,12 @@ def _mend(session: WorkspaceSession, query: Query, refused: SiloquentError) -> F
         others = [] if query.join is None else list(asked.public)
         if not others and (mended := mend(_render_plain(query), [asked], wrong=refused)):
             return build_fix(AskWith(mended))
-        return refused.remedy if _is_plannable(query, asked) else build_fix(run("show", asked.name))
+        return refused.remedy or build_fix(run("show", asked.name))
     tables = (
         [session.schema(name) for name in session.list_tables()[:MAX_TABLES]] if refused.code == "unknown_name" else []
     )
     mended = mend(_render_plain(query), tables, wrong=refused)
     return build_fix(AskWith(mended)) if mended else build_fix(run("tables"))
-
-
-def _is_plannable(query: Query, schema: TableSchema) -> bool:
-    """Return whether ``query`` itself can be planned, so that its text is not why it was refused."""
-    try:
-        plan_query(
-            resolve_names(replace(query, explain=False), schema), schema, left=compute_budget_limit(schema.budget)
-        )
-    except SiloquentError:
-        return False
-    return True
 
 
 def _render_plain(query: Query) -> str:

@@ -107,5 +107,5 @@ def test_more_rows_than_a_table_can_have_are_refused_free(session: Session) -> N
     session.add_frame(sq.read_schema(text), pa.table({"ward": ["A"], "ill": [True], "m": [4]}))
     with pytest.raises(RequestError, match="No group has 8,001 rows") as refused:
         session.ask("SELECT AVG(m) FROM t ERROR 5 FOR AT LEAST 8001 ROWS")
-    assert refused.value.fix == "FOR AT LEAST 80 ROWS"
+    assert refused.value.fix.endswith("FOR AT LEAST 80 ROWS")
     assert session.ask("SELECT AVG(m) FROM t ERROR 50 FOR AT LEAST 8000 ROWS").rows

@@ -84,20 +84,26 @@ def attach_parquet(
     shown: dict[str, str] = {}
     without: list[str] = []
     if texts:
-        # Invalid bytes are replaced in one reading and left out in the other: only valid texts agree in both.
-        right = {name: f"{beside}t{i}" for i, name in enumerate(texts)}
-        listed = ", ".join(f"{_quote_name(name)} AS {_quote_name(other)}" for name, other in right.items())
+        # Invalid bytes are replaced in one reading and left out in the other: only valid texts agree in both. Long
+        # texts end before the two are put side by side, which copies them: all rows may point to the same one.
+        most = limits.value_bytes
+        right = {name: (f"{beside}t{i}", f"{beside}u{i}") for i, name in enumerate(texts)}
+        short = {
+            name: f"CASE WHEN strlen({_quote_name(name)}) <= {most} THEN {_quote_name(name)} END" for name in texts
+        }
+        cut = ", ".join(f"{text} AS {_quote_name(name)}" for name, text in short.items())
+        listed = ", ".join(
+            f"{short[name]} AS {_quote_name(other)}, strlen({_quote_name(name)}) > {most} AS {_quote_name(is_long)}"
+            for name, (other, is_long) in right.items()
+        )
+        rows = f"(SELECT * REPLACE ({cut}) FROM {rows})"
         rows += f" POSITIONAL JOIN (SELECT {listed} FROM {_build_select(place, 'ignore')})"
-        without += right.values()
-        for name, other in right.items():
-            most, is_listed = limits.value_bytes, folded[name.casefold()] == "category"
-            bounded = _bound_text(_quote_name(name), limits, is_listed)
-            # Lengths first: rows may all point to one long text, which is not to be compared for each of them. A long
-            # text is cut off anyway, so only its length says whether it is valid.
+        for name, (other, is_long) in right.items():
+            without += [other, is_long]
+            long = f"repeat('?', {most + 1})" if folded[name.casefold()] == "category" else "NULL"
             shown[name] = (
-                f"CASE WHEN strlen({_quote_name(other)}) <> strlen({_quote_name(name)}) THEN NULL"
-                f" WHEN strlen({_quote_name(name)}) > {most} OR {_quote_name(other)} = {_quote_name(name)}"
-                f" THEN {bounded} END"
+                f"CASE WHEN {_quote_name(is_long)} THEN {long}"
+                f" WHEN {_quote_name(other)} = {_quote_name(name)} THEN {_quote_name(name)} END"
             )
     lent: dict[str, Streamable] = {}
     moments = _find_milliseconds(connection, files, table) if kinds else set()
@@ -162,13 +168,6 @@ def _build_select(place: str, wrong_bytes: str) -> str:
 
 def _quote_name(name: str) -> str:
     return exp.to_identifier(name, quoted=True).sql("duckdb")
-
-
-def _bound_text(column: str, limits: ReadLimits, is_listed: bool) -> str:
-    """Return the text ``column`` in DuckDB's SQL; if too long, NULL or, with ``is_listed``, an unlistable text."""
-    most = limits.value_bytes
-    other = f"repeat('?', {most + 1})" if is_listed else "NULL"
-    return f"CASE WHEN strlen({column}) > {most} THEN {other} ELSE {column} END"
 
 
 def check_parquet(
