@@ -442,7 +442,7 @@ def test_an_analyst_without_a_share_is_refused(ready: Types, owner: Person) -> N
 def test_what_is_the_owners_is_refused_to_analysts(words: tuple[str, ...], ready: Types, owner: Person) -> None:
     head, spent = owner.head(), owner.spent()
     done = ready("--analyst", "ana", *words, "--json")
-    refused(done, owner, 8, "not_allowed", "reserved for the owner", "--analyst", head, spent)
+    refused(done, owner, 8, "not_allowed", "reserved for the owner", "siloquent ", head, spent)
 
 
 def test_a_ledger_behind_its_head_is_refused_and_left_as_it_is(ready: Types, owner: Person) -> None:
@@ -543,7 +543,8 @@ def test_an_unforeseen_error_is_our_bug_with_a_report_and_no_value(
 )
 def test_a_quoted_number_is_offered_without_quotes(condition: str, fix: str, ready: Types) -> None:
     done = ready("explain", f"SELECT COUNT(*) FROM visits WHERE {condition} ERROR 200", "--json")
-    assert (done.status, done.document["fix"]) == (2, fix)
+    assert done.status == 2
+    assert f"age > {fix} " in done.document["fix"]
 
 
 def test_a_wrong_declaration_is_named_with_its_file(ready: Types, owner: Person) -> None:
