@@ -142,7 +142,7 @@ def _rank(salt: str, *, hashed: bool) -> exp.Window:
 
 
 def _add_up(held: Sequence[pa.RecordBatch]) -> list[pa.RecordBatch]:
-    """Merge the batches into one that holds each key once; the list is empty if there are no keys."""
+    """Merge the batches into a single batch that holds each key once; without keys the list is empty."""
     import pyarrow as pa
 
     if not held:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from siloquent.errors import RequestError
+from siloquent.errors import RequestError, SiloquentError
 from siloquent.fixes import PYTHON, FixLanguage
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from siloquent.ledger import Account, Checkpoint, Entry, Ledger, LedgerVerdict
     from siloquent.privacy import Cost
     from siloquent.schema import TableBudget
+    from siloquent.session import WorkspaceSession
 
 
 _AMOUNT = re.compile(r"-?[0-9]{1,400}(\.[0-9]{1,400})?([eE][+-]?[0-9]{1,3})?|[0-9]{1,400}/[1-9][0-9]{0,400}")
@@ -168,6 +170,15 @@ def build_account_document(
         **({"shares": limits} if limits else {}),
         **({"declared": str(declared)} if declared else {}),
     }
+
+
+def build_session_account_document(session: WorkspaceSession, account: Account) -> dict[str, Any]:
+    """Return ``account`` as a document, with the budget that its table's file declares if it is of that epoch."""
+    declared = None
+    with suppress(SiloquentError):  # the file may be gone or invalid; the account stays
+        schema = session.schema(account.name.partition("@")[0])
+        declared = schema.budget if account.name.partition("/")[0] == schema.account else None
+    return build_account_document(account, declared=declared)
 
 
 def build_account_list_document(accounts: Sequence[dict[str, Any]]) -> dict[str, Any]:

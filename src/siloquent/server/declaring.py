@@ -109,7 +109,8 @@ async def write_declaration(request: Request, table: str, toml: str, preconditio
     from siloquent.schema.domains import DomainFolder
 
     house, folder = get_app_state(request), Path(request.app.state.folder)
-    schema = parse_schema(toml, DomainFolder(folder))
+    # On a thread: the search for the lines that are meant may take a second.
+    schema = await asyncio.to_thread(parse_schema, toml, DomainFolder(folder))
 
     require_source(house.settings.sources, schema.source, folder, table)
     await house.desk.run(None, lambda session: _require_same_account(session, schema, table))

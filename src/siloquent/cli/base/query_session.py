@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Protocol
 
 from siloquent.documents.ledger import (
-    build_account_document,
     build_entry_document,
     build_history_document,
     build_ledger_document,
+    build_session_account_document,
 )
 from siloquent.documents.tables import build_shown_table, build_table_line
-from siloquent.errors import SiloquentError
 
 if TYPE_CHECKING:
     from siloquent.api import Session
     from siloquent.explore import Answer, Query
     from siloquent.ledger import Entry, Ledger
-    from siloquent.schema import TableBudget
 
 Document = Mapping[str, Any]
 
@@ -162,7 +159,7 @@ class WorkspaceQueries:
         accounts = [one for one in session.list_accounts() if not names or _is_under(one.name, names)]
         return build_ledger_document(
             ledger.id,
-            [build_account_document(account, declared=_find_budget(session, account.name)) for account in accounts],
+            [build_session_account_document(session, account) for account in accounts],
             [build_entry_document(entry) for entry in _list_newest(ledger, names, last)],
         )
 
@@ -192,15 +189,6 @@ def prepare_question(session: QuerySession, question: Query, *, key: str | None 
     if isinstance(session, WorkspaceQueries):
         return session.session.prepare(question, key=key)
     return _SentQuestion(session, question, key)
-
-
-def _find_budget(session: Session, account: str) -> TableBudget | None:
-    """Return the declared budget of the table of ``account``, if it is of the declared epoch."""
-    name = account.partition("@")[0]
-    with suppress(SiloquentError):
-        schema = session.schema(name)
-        return schema.budget if account.partition("/")[0] == schema.account else None
-    return None
 
 
 def _format_time(at: str) -> str:

@@ -103,7 +103,7 @@ def find_source_parts(text: str, folder: Path, *, kind: str, table: str) -> Sour
     Only the last part of a path may be a pattern. Names that begin with ``.`` or ``_`` are of no rows.
 
     Raises:
-        SchemaError: as ``find_source_file``; or there is no part, or the folder holds something else.
+        SchemaError: as in ``find_source_file``; there are no parts; the folder also holds other files.
     """
     family = kind.partition("-")[0]
     place, _, pattern = text.rpartition("/")

@@ -72,7 +72,7 @@ class _Search:
 
     def run(self, text: str, wrong: SiloquentError | None) -> str:
         found = self._refuse(text)
-        if found is None:  # it can be planned: what refused it is no matter of its text
+        if found is None:  # it can be planned, so it was not refused for its text
             return "" if wrong else text
         first = wrong or found
         if isinstance(first, UnknownName) and first.near is None and first.kind.startswith("value of "):

@@ -119,7 +119,7 @@ def find_corrected_line(
             return found
         if fault is None:
             valid.append(found)
-        elif line and (fault > line or fault == 0) and not later:
+        elif line and fault > line and not later:
             later.append(found)
         if len(valid) >= MAX_VALID:
             break

@@ -13,11 +13,11 @@ from fastapi import APIRouter, Query
 from starlette.requests import Request
 
 from siloquent.documents.ledger import (
-    build_account_document,
     build_account_list_document,
     build_entry_document,
     build_entry_list_document,
     build_head_document,
+    build_session_account_document,
     build_verdict_document,
 )
 from siloquent.documents.server import build_act_list_document, build_denial_list_document, build_spending_document
@@ -39,7 +39,7 @@ async def list_accounts(request: Request, person: CurrentUser) -> dict[str, Any]
     """Accounts with limits and what is spent: an analyst's own, everybody's for owners and auditors."""
 
     def work(session: Any) -> list[dict[str, Any]]:
-        return [build_account_document(one) for one in list_visible_accounts(session, person)]
+        return [build_session_account_document(session, one) for one in list_visible_accounts(session, person)]
 
     return build_account_list_document(await get_app_state(request).desk.run(person.analyst, work))
 
