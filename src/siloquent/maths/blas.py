@@ -19,7 +19,7 @@ def limit_to_one_thread() -> Iterator[None]:
     """Let BLAS compute on the calling thread only, until the last of all that asked for it is done.
 
     Tuning a strategy is thousands of products of matrices with 100 to 1,000 columns: on two idle cores one thread is
-    1.1 to 10 times as fast as two, and on a busy machine a factorisation of 375 columns is 300 times as fast.
+    1.1 to 10 times as fast as two, and on a busy machine the gap grows.
     """
     global _inside, _limit
     with _lock:
