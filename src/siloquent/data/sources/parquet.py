@@ -84,27 +84,27 @@ def attach_parquet(
     shown: dict[str, str] = {}
     without: list[str] = []
     if texts:
-        # Invalid bytes are replaced in one reading and left out in the other: only valid texts agree in both. Long
-        # texts end before the two are put side by side, which copies them: all rows may point to the same one.
+        # Invalid bytes are replaced in one reading and left out in the other: only valid texts agree in both.
         most = limits.value_bytes
-        right = {name: (f"{beside}t{i}", f"{beside}u{i}") for i, name in enumerate(texts)}
-        short = {
-            name: f"CASE WHEN strlen({_quote_name(name)}) <= {most} THEN {_quote_name(name)} END" for name in texts
-        }
-        cut = ", ".join(f"{text} AS {_quote_name(name)}" for name, text in short.items())
-        listed = ", ".join(
-            f"{short[name]} AS {_quote_name(other)}, strlen({_quote_name(name)}) > {most} AS {_quote_name(is_long)}"
-            for name, (other, is_long) in right.items()
-        )
-        rows = f"(SELECT * REPLACE ({cut}) FROM {rows})"
-        rows += f" POSITIONAL JOIN (SELECT {listed} FROM {_build_select(place, 'ignore')})"
-        for name, (other, is_long) in right.items():
-            without += [other, is_long]
-            long = f"repeat('?', {most + 1})" if folded[name.casefold()] == "category" else "NULL"
-            shown[name] = (
-                f"CASE WHEN {_quote_name(is_long)} THEN {long}"
-                f" WHEN {_quote_name(other)} = {_quote_name(name)} THEN {_quote_name(name)} END"
-            )
+        cut, listed = [], []
+        for i, name in enumerate(texts):
+            quoted, other, is_long = (_quote_name(one) for one in (name, f"{beside}t{i}", f"{beside}u{i}"))
+            without.append(f"{beside}t{i}")
+            if folded[name.casefold()] == "category":
+                # Long texts end before the readings are put side by side, which copies them: all rows may point to the
+                # same one. A text that is too long is not listed, but it is not NULL.
+                short = f"CASE WHEN strlen({quoted}) <= {most} THEN {quoted} END"
+                cut.append(f"{short} AS {quoted}")
+                listed += [f"{short} AS {other}", f"strlen({quoted}) > {most} AS {is_long}"]
+                without.append(f"{beside}u{i}")
+                valid = f"CASE WHEN {other} = {quoted} THEN {quoted} END"
+                shown[name] = f"CASE WHEN {is_long} THEN repeat('?', {most + 1}) ELSE {valid} END"
+            else:
+                listed.append(f"{quoted} AS {other}")
+                shown[name] = f"CASE WHEN strlen({quoted}) <= {most} AND {other} = {quoted} THEN {quoted} END"
+        if cut:
+            rows = f"(SELECT * REPLACE ({', '.join(cut)}) FROM {rows})"
+        rows += f" POSITIONAL JOIN (SELECT {', '.join(listed)} FROM {_build_select(place, 'ignore')})"
     lent: dict[str, Streamable] = {}
     moments = _find_milliseconds(connection, files, table) if kinds else set()
     called = {name: f"{beside}{i}" for i, name in enumerate(described) if name in moments and name.casefold() in folded}

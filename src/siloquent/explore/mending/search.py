@@ -28,6 +28,7 @@ _CLAUSE = re.compile(
     r"\b(?:SELECT|FROM|WHERE|GROUP|HAVING|ORDER|ERROR|BUDGET|JOIN|WITH|UNION|COUNT|SUM|CASE)\b|[(\[{'\"`]",
     re.IGNORECASE,
 )
+_OF_COLUMN = re.compile(r"\b(?!COUNT\b)[A-Za-z_]+\s*\(\s*[^*()\s][^()]*\)", re.IGNORECASE)
 _ERROR = re.compile(r"ERROR [\d.]+(?: PERCENT| ROWS)?(?:, [\d.]+(?: PERCENT| ROWS)?)*")
 
 
@@ -77,6 +78,7 @@ class _Search:
         first = wrong or found
         if isinstance(first, UnknownName) and first.near is None and first.kind.startswith("value of "):
             return ""  # another value would be another question
+        spare = ""  # counts rows in place of another aggregate, so it is taken only if nothing nearer is found
         states: list[tuple[str, SiloquentError]] = [(text, first)]
         self.seen.add(_squeeze(text))
         for _ in range(MAX_DEPTH):
@@ -84,16 +86,18 @@ class _Search:
             for state, refused in states:
                 for candidate in self._list_candidates(state, refused):
                     again = self._refuse(candidate)
-                    if again is None:
+                    if again is None and not _gives_up_an_aggregate(text, candidate):
                         return candidate
-                    if _describe(again) != _describe(refused):
+                    if again is None:
+                        spare = spare or candidate
+                    elif _describe(again) != _describe(refused):
                         following.append((-_rank(again), len(following), candidate, again))
                     if self._is_over():
-                        return ""
+                        return spare
             states = [
                 (candidate, again) for _, _, candidate, again in sorted(following, key=lambda one: one[:2])[:MAX_STATES]
             ]
-        return ""
+        return spare
 
     def _is_over(self) -> bool:
         return len(self.seen) > MAX_PARSED or self.planned > MAX_PLANNED or time.monotonic() > self.until
@@ -135,6 +139,12 @@ class _Search:
         except SiloquentError as refused:
             return refused
         return None
+
+
+def _gives_up_an_aggregate(text: str, candidate: str) -> bool:
+    """Return whether ``candidate`` has fewer aggregates of a column than ``text``, and counts rows in their place."""
+    was, now = (len(_OF_COLUMN.findall(one)) for one in (text, candidate))
+    return now < was and candidate.count("COUNT(*)") > text.count("COUNT(*)")
 
 
 def _is_valid(text: str) -> bool:
