@@ -359,6 +359,19 @@ class WorkspaceSession:
         """Return the newest recorded replacement of the rows of table ``name`` before entry ``before``."""
         return self._declared.find_refresh(self.schema(name).account, before)
 
+    def find_replacement(self, account: str, seq: int) -> str:
+        """Return when the rows that entry ``seq`` of ``account`` is about gave way to others; empty: they count now.
+
+        Only what the ledger records is known here: refreshes and declared new versions, in that epoch and the current.
+        """
+        whole, name = account.partition("/")[0], parse_table_name(account)
+        accounts = [whole, self.schema(name).account] if name in self.list_tables() else [whole]
+        return next(filter(None, (self._declared.find_replacement(one, seq) for one in accounts)), "")
+
+    def find_rows_start(self, name: str) -> tuple[int, str]:
+        """Return the entry and the time since when the rows of table ``name`` count; (0, ""): as first declared."""
+        return self._declared.find_rows_start(self.schema(name).account)
+
     def refresh_rows(self, name: str, rows: Path | object | None, *, despite_findings: bool = False) -> CheckReport:
         """Check ``rows`` and make them those of table ``name``: a file, or for a frame's table a frame; None: as it is.
 

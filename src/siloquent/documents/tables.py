@@ -84,8 +84,12 @@ def build_table_list_document(lines: Sequence[dict[str, Any]]) -> dict[str, Any]
 
 def build_shown_table(session: Session, name: str) -> dict[str, Any]:
     """Return a table as a document of kind ``siloquent/table/1``, with what ``session`` can still spend on it."""
-    remaining = session.get_remaining(name).amount
-    return build_table_document(session.schema(name), session.get_account(name), remaining)
+    remaining, (entry, since) = session.get_remaining(name).amount, session.find_rows_start(name)
+    document = build_table_document(session.schema(name), session.get_account(name), remaining)
+    if since:
+        version = document["version"] + session.find_refresh(name).count
+        document["rows"] = {"version": version, "since": since, "entry": entry}
+    return document
 
 
 def build_table_document(schema: TableSchema, account: Account, remaining: int) -> dict[str, Any]:

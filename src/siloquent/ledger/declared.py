@@ -28,12 +28,16 @@ class Refresh:
 
 @dataclass(slots=True)
 class _Known:
-    """The recorded declarations of one account, read up to entry ``read``; ``since`` follows from them."""
+    """The recorded declarations of one account, read up to entry ``read``; all else follows from them.
+
+    ``replaced``: the entries at which other rows came to count, with their times: refreshes and new versions.
+    """
 
     read: int = 0
     since: int = 0
     last: dict[str, Any] = field(default_factory=dict)
     refreshes: list[Refresh] = field(default_factory=list)
+    replaced: list[tuple[int, str]] = field(default_factory=list)
 
 
 class RecordedDeclarations:
@@ -60,6 +64,14 @@ class RecordedDeclarations:
         """Return the newest replacement of the rows of ``account`` before entry ``before``."""
         return next((one for one in reversed(self._read(account).refreshes) if one.seq < before), Refresh())
 
+    def find_replacement(self, account: str, seq: int) -> str:
+        """Return when other rows first came to count after entry ``seq``, as far as recorded; empty: never."""
+        return next((at for entry, at in self._read(account).replaced if entry > seq), "")
+
+    def find_rows_start(self, account: str) -> tuple[int, str]:
+        """Return the entry and the time since when the rows of ``account`` count; (0, ""): as first declared."""
+        return next(reversed(self._read(account).replaced), (0, ""))
+
     def record(self, account: str, today: Mapping[str, Any]) -> None:
         """Record ``today`` unless it is what was recorded last."""
         if self._read(account).last != dict(today):
@@ -80,8 +92,11 @@ class RecordedDeclarations:
 
 def _add(known: _Known, entry: Entry) -> None:
     declaration = entry.body[DECLARATION]
+    changes = compare_declarations(known.last, declaration) if known.last else ()
     if entry.kind == REFRESH:
         known.refreshes.append(Refresh(entry.seq, entry.at, len(known.refreshes) + 1))
-    if entry.kind == REFRESH or (known.last and changes_rows(compare_declarations(known.last, declaration))):
+    if entry.kind == REFRESH or changes_rows(changes):
         known.since = entry.seq
+    if entry.kind == REFRESH or any(one.effect == "new version" for one in changes):
+        known.replaced.append((entry.seq, entry.at))
     known.last = declaration

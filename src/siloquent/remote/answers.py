@@ -55,7 +55,7 @@ def parse_answer(document: dict[str, Any], *, replayed: bool) -> RemoteAnswer:
         for one in kept.get("items", ())
     )
     placed = [AnswerReceipt(one["ledger"], one["seq"], one["hash"]) for one in document.get("earlier_receipts", ())]
-    receipt = document["receipt"]
+    receipt, rows = document["receipt"], document.get("about_rows")
     document = {**document, "replayed": replayed}
     return RemoteAnswer(
         task=document["task"],
@@ -79,7 +79,7 @@ def parse_answer(document: dict[str, Any], *, replayed: bool) -> RemoteAnswer:
         receipt=AnswerReceipt(receipt["ledger"], receipt["seq"], receipt["hash"]),
         mechanism=document["mechanism"],
         replayed=replayed,
-        notes=tuple(document["notes"]),
+        notes=(*document["notes"], *([f"rows: {rows['text']}"] if rows else [])),
         earlier=tuple(placed),
         labels=parse_labels(document.get("labels", ())),
         document=document,

@@ -38,6 +38,7 @@ ROUTES: Mapping[str, ApiRoute] = MappingProxyType(
         "table_history": ApiRoute("GET", "/tables/{table}/history"),
         "put_table": ApiRoute("PUT", "/tables/{table}"),
         "check_table": ApiRoute("POST", "/tables/{table}/check"),
+        "refresh_table": ApiRoute("POST", "/tables/{table}/refresh", repeats=False),
         "upload": ApiRoute("POST", "/uploads", repeats=False),
         "list_uploads": ApiRoute("GET", "/uploads"),
         "delete_upload": ApiRoute("DELETE", "/uploads/{upload}", ends=True),

@@ -73,6 +73,17 @@ class Check(ApiDocument):
     tables = DocumentField(read_many(read_object))
 
 
+class Refreshed(ApiDocument):
+    """New rows of a table, for its owner only (``siloquent/refresh/1``): their check, version and ledger entry."""
+
+    table = DocumentField(read_text)
+    rows = DocumentField(read_optional(read_integer))
+    clean = DocumentField(read_boolean)
+    version = DocumentField(read_integer)
+    entry = DocumentField(read_integer)
+    at = DocumentField(read_text)
+
+
 class Upload(ApiDocument):
     """An uploaded file; ``source`` is the name for use in a table file."""
 

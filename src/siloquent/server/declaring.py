@@ -160,7 +160,7 @@ def require_source(allowed: tuple[str, ...], source: str, folder: Path, table: s
     Raises:
         Refused: 422.
     """
-    if not source or any(_is_within(source, one) for one in allowed) or source == _read_current_source(folder, table):
+    if not source or is_permitted(source, allowed) or source == _read_current_source(folder, table):
         return
     raise Refused(
         422,
@@ -168,6 +168,11 @@ def require_source(allowed: tuple[str, ...], source: str, folder: Path, table: s
         f"Over HTTP a table's source must be in one of these places: {', '.join(allowed)}.",
         fix="POST /v1/uploads, or the administrator adds a place: sources = [...] under [server] in siloquent.toml",
     )
+
+
+def is_permitted(source: str, allowed: tuple[str, ...]) -> bool:
+    """Return whether ``source`` is in one of the places that ``[server] sources`` names."""
+    return any(_is_within(source, one) for one in allowed)
 
 
 def _is_within(source: str, place: str) -> bool:

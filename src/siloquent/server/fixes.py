@@ -35,6 +35,7 @@ _PAGES: Mapping[str, str] = MappingProxyType(
         "release verify": "the page /releases/{0}",
         "verify": "the page /releases/{0}",
         "check": "the page /tables/{0}, as its owner",
+        "refresh": "the page /tables/{0}, as its owner",
     }
 )
 _PLACEHOLDERS = {"verify": "RELEASE", "release verify": "RELEASE"}
@@ -56,6 +57,13 @@ def _read_spec(action: RunCommand) -> dict[str, object]:
     return {"table": named[0], "column": named[1], "budget": amounts, **whole}
 
 
+def _read_refresh(action: RunCommand) -> dict[str, object]:
+    """Return the arguments of a refresh as the body of its request."""
+    named = [one for one in action.args if not one.startswith("--")]
+    told: dict[str, object] = {"source": named[1]} if named[1:] else {}
+    return told | ({"despite_findings": True} if "--despite-findings" in action.args else {})
+
+
 def _name_owner(action: RunCommand) -> str:
     """Return a command that only runs on the machine of the workspace, with the role that runs it."""
     return f"the workspace's owner runs: {shlex.join(['siloquent', *action.verb.split(), *action.args])}"
@@ -74,6 +82,8 @@ class HttpLanguage(FixLanguage):
             return "GET /openapi.json, which says what a spec holds"
         if action.verb == "discover":
             return f"POST /v1/jobs with {json.dumps({'task': 'discover', 'spec': _read_spec(action)})}"
+        if action.verb == "refresh" and not action.by_owner:
+            return f"POST /v1/tables/{action.args[0]}/refresh with {json.dumps(_read_refresh(action))}"
         if action.verb in _REQUESTS and not action.by_owner:
             return _fill(_REQUESTS[action.verb], action)
         return _name_owner(action)

@@ -240,6 +240,12 @@ def an_owner_uploads_declares_and_checks(everything: Everything, tmp_path: Path)
         again = [owner.upload(b"ward\nB\n", key=f"u {everything.face}").id for _ in range(2)]
         assert again[0] == again[1]
         assert owner.check("stays").clean
+        refreshed = owner.refresh("stays", uploads[1].source)
+        assert (refreshed.rows, refreshed.version, refreshed.clean) == (1, 1, True)
+        assert owner.refresh("stays").rows == 1
+        with pytest.raises(RequestError) as elsewhere:
+            owner.refresh("stays", "csv:/etc/passwd")
+        assert elsewhere.value.code == "source_not_allowed"
         owner.delete_upload(uploads[1].id)
         assert uploads[1].id not in {one.id for one in owner.list_uploads()}
         with pytest.raises(RequestError) as named:

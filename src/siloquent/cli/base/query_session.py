@@ -13,6 +13,7 @@ from siloquent.documents.ledger import (
     build_ledger_document,
     build_session_account_document,
 )
+from siloquent.documents.releases import describe_current_rows, describe_earlier_rows
 from siloquent.documents.tables import build_shown_table, build_table_line
 
 if TYPE_CHECKING:
@@ -146,9 +147,9 @@ class WorkspaceQueries:
         found = self.session.find_rows_of(table, seq)
         if found is not None:
             version = self.session.schema(table).version + found.count
-            return f"version {version}, since {_format_time(found.at)}" if found.count else ""
+            return describe_current_rows(version, found.at) if found.count else ""
         entry = next(iter(self.session.ledger.iter_entries(after=seq - 1)))
-        return f"as of {_format_time(entry.at)}: they were replaced since"
+        return describe_earlier_rows(entry.at)
 
     def get_ledger_document(self, table: str | None = None, *, last: int = 20) -> Document:
         """Return all accounts for the owner, and an analyst's own for an analyst, with their newest entries."""
@@ -189,10 +190,6 @@ def prepare_question(session: QuerySession, question: Query, *, key: str | None 
     if isinstance(session, WorkspaceQueries):
         return session.session.prepare(question, key=key)
     return _SentQuestion(session, question, key)
-
-
-def _format_time(at: str) -> str:
-    return f"{at[:16].replace('T', ' ')} UTC"
 
 
 def _is_under(name: str, roots: list[str]) -> bool:

@@ -23,6 +23,7 @@ from siloquent.documents.ledger import (
     parse_amount,
     read_epsilon_limit,
 )
+from siloquent.documents.releases import describe_current_rows
 from siloquent.documents.tables import build_table_list_document, build_workspace_document
 
 Full = Annotated[bool, typer.Option("--full", help="Print amounts in the accounts' units.")]
@@ -91,7 +92,7 @@ def show(options: Options, table: Table, full: Full = False) -> None:
     if options.as_json:
         options.screen.write_document(document)
         return
-    screen = options.screen
+    screen, rows = options.screen, document.get("rows")
     screen.write_table(
         [("attribute", LEFT), ("type", LEFT), ("values", LEFT), ("outside", LEFT), ("NULL", LEFT)],
         [
@@ -102,6 +103,7 @@ def show(options: Options, table: Table, full: Full = False) -> None:
     screen.write_facts(
         [
             ("source", clean_text(document["source"] or "a frame in Python")),
+            *([("rows", clean_text(describe_current_rows(rows["version"], rows["since"])))] if rows else []),
             ("hidden", f"{clean_text(_describe_unit(document['unit']))}, {_describe_changes(document)}"),
             *[("always" if rule["hard"] else "mostly", clean_text(rule["text"])) for rule in document["constraints"]],
             ("budget", _format_budget(document["account"], ascii_only=screen.ascii_only, full=full)),

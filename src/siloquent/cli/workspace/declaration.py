@@ -10,6 +10,7 @@ import typer
 from siloquent.charts.text import clean_text, number_of
 from siloquent.cli.base.command import Options, register_command
 from siloquent.cli.base.screen import LEFT, RIGHT
+from siloquent.documents.releases import format_minute
 from siloquent.documents.tables import (
     build_check_document,
     build_check_report,
@@ -139,7 +140,7 @@ def refresh(
         return
     options.screen.note("Exact counts, for the owner only.")
     _show(options, report.to_json())
-    since = f", since {report.at[:16].replace('T', ' ')} UTC" if report.at else ""
+    since = f", since {format_minute(report.at)}" if report.at else ""
     options.screen.write_line(f"{clean_text(table)}: the rows are version {report.version}{since}.")
     if report.entry:
         options.screen.note("What was spent stays spent. Earlier answers stay valid for the rows of their time.")

@@ -13,7 +13,7 @@ from siloquent.ledger import Account
 from siloquent.remote.api_document import read_list
 from siloquent.remote.calls import ApiCall, build_call
 from siloquent.remote.clients import ApiClient, verb
-from siloquent.remote.documents import Check, History, Person, Table, TableLine, Upload
+from siloquent.remote.documents import Check, History, Person, Refreshed, Table, TableLine, Upload
 from siloquent.remote.exchange import Steps
 from siloquent.remote.verbs.asking import require_key
 
@@ -104,6 +104,22 @@ class TableVerbs(ApiClient):
     def check(self, table: str) -> Steps[Check]:
         """Return the problems in a table's rows, as exact counts: for its owner only, not private."""
         return (yield from self._fetch_as(Check, build_call("check_table", {"table": table})))
+
+    @verb
+    def refresh(self, table: str, source: str | None = None, *, despite_findings: bool = False) -> Steps[Refreshed]:
+        """Replace a table's rows after a check; what was spent stays, and earlier answers are not drawn from.
+
+        For its owner only: the check has exact counts.
+
+        Args:
+            source: The new rows, such as the ``source`` of an upload; None: the table's own source holds them already.
+            despite_findings: Take rows in which the check finds problems, too.
+        Raises:
+            SchemaError: the rows do not fit the declaration; they stay as they were.
+            RequestError: ``code`` is ``source_not_allowed``: rows in that place are not replaced over HTTP.
+        """
+        body = {"source": source, "despite_findings": despite_findings}
+        return (yield from self._fetch_as(Refreshed, build_call("refresh_table", {"table": table}, body=body)))
 
     @verb
     def upload(self, file: Path | bytes, *, key: str | None = None) -> Steps[Upload]:

@@ -115,7 +115,7 @@ class BodyLimit:
 def _most_bytes(scope: Mapping[str, Any], settings: Settings) -> int:
     """Return the maximum body size of a request: small for logins, large only where little of it is parsed."""
     path, method = scope["path"], scope["method"]
-    if path in UPLOADS:
+    if path in UPLOADS or (path.startswith("/tables/") and path.endswith("/refresh")):
         return settings.upload_bytes
     if path in LOGINS:
         return min(LOGIN_BYTES, settings.body_bytes)

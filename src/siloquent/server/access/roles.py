@@ -23,6 +23,7 @@ ROUTES: Mapping[str, frozenset[Role]] = MappingProxyType(
         "table_history": EVERYBODY,
         "put_table": OWNER,
         "check_table": OWNER,
+        "refresh_table": OWNER,
         "upload": OWNER,
         "list_uploads": OWNER,
         "delete_upload": OWNER,

@@ -15,8 +15,8 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from siloquent.documents.releases import build_answer_document
-from siloquent.errors import ReleaseError
+from siloquent.documents.releases import build_answer_document, build_rows_entry
+from siloquent.errors import ReleaseError, SiloquentError
 from siloquent.server.access.guard import CurrentUser, GuardedRoute
 from siloquent.server.access.scope import require_declared
 from siloquent.server.access.tokens import Principal
@@ -64,7 +64,7 @@ async def build_answer(
     # A token for fewer tables must not read answers given to another token of the same name.
     body = _digest([sql, max_cost, person.tables])
     if kept := _find_reply(house, person, key, body, older=_digest([sql, max_cost])):
-        return kept, True
+        return await house.desk.run(None, lambda session: _tell_rows(session, kept)), True
     _check_text(house, sql)
 
     async with house.room.hold_place(person.name):
@@ -78,7 +78,7 @@ async def build_answer(
             require_declared(session, person, plan.course.query.table)
             found = answer_planned(session, plan, key=ledger_key, max_cost=max_cost)
             _save_reply(house, session, person, found)
-            return build_answer_document(found, key, replayed=False)
+            return _tell_rows(session, build_answer_document(found, key, replayed=False))
 
         document = await _run_in_slot(house, person, _compute_slot_length(house, explanation), work)
         # The answer is in the ledger: if the store is locked or full, its key still finds it.
@@ -91,6 +91,14 @@ async def build_answer(
         with suppress(sqlite3.Error):  # of two at once, both get what was kept first
             return _find_reply(house, person, key, body) or document, False
     return document, False
+
+
+def _tell_rows(session: Any, document: dict[str, Any]) -> dict[str, Any]:
+    """Return an answer's document with which rows it is about, as of now: they may have been replaced since."""
+    told, plain = None, {name: value for name, value in document.items() if name != "about_rows"}
+    with suppress(SiloquentError):  # the table is no longer declared: its answers stay as they are
+        told = build_rows_entry(session, document["cost"]["account"], document["receipt"]["seq"])
+    return plain if told is None else {**plain, "about_rows": told}
 
 
 async def _run_in_slot(

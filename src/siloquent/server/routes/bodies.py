@@ -72,6 +72,13 @@ class TableBody(Body):
     toml: Annotated[str, Field(min_length=1, max_length=1_048_576)]
 
 
+class RefreshBody(Body):
+    """New rows of a table; without ``source``, its own source holds them already."""
+
+    source: Annotated[str, Field(min_length=1, max_length=1_000, description="As a table file names it.")] | None = None
+    despite_findings: Annotated[bool, Field(description="Take rows in which the check finds problems, too.")] = False
+
+
 class TokenBody(Body):
     """An account for somebody."""
 

@@ -33,8 +33,9 @@ from siloquent.server.declaring import Precondition, tag_of, write_declaration
 from siloquent.server.fixes import HTTP
 from siloquent.server.keeper import is_named, remove_upload
 from siloquent.server.problems import Refused, build_not_found
+from siloquent.server.refreshing import refresh_rows
 from siloquent.server.repeats import REPLAYED, KeyTaken, Repeat, find_reply, is_known, keep, repeat_of
-from siloquent.server.routes.bodies import TableBody
+from siloquent.server.routes.bodies import RefreshBody, TableBody
 from siloquent.server.state import AppState, get_app_state
 from siloquent.server.upload_inspection import read_parquet_columns
 
@@ -133,6 +134,16 @@ async def check_rows(request: Request, table: str, person: Principal, language: 
     house = get_app_state(request)
     async with house.room.hold_place(person.name):
         return await house.rows.run_in_turn(person.name, None, work)
+
+
+@router.post("/tables/{table}/refresh")
+async def refresh_table(request: Request, table: str, body: RefreshBody, person: CurrentUser) -> dict[str, Any]:
+    """Replace a table's rows with those of an uploaded file, which is checked first: for its owner only.
+
+    Without ``source`` the table's own source holds the new rows already. What was spent stays spent.
+    """
+    require_table(person, table)
+    return await refresh_rows(request, table, person, body.source, despite_findings=body.despite_findings)
 
 
 @router.post("/uploads", status_code=201)

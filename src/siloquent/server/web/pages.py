@@ -17,6 +17,7 @@ from starlette.staticfiles import StaticFiles
 from siloquent.charts.text import draw_share_bar, format_label, format_number
 from siloquent.documents.ledger import format_delta_left, format_significant
 from siloquent.documents.problems import Problem
+from siloquent.documents.releases import format_minute
 from siloquent.errors import SiloquentError
 from siloquent.explore.spec.answers.text import describe_label
 from siloquent.fixes import build_fix, parse_fix
@@ -50,7 +51,7 @@ class Pages:
             "number": format_number,
             "url": lambda text: quote(text, safe=""),
         }
-        self._templates.filters |= {"holds": describe_label, "fix": format_fix}
+        self._templates.filters |= {"holds": describe_label, "fix": format_fix, "minute": format_minute}
         self._templates.filters |= {
             "four": _format_remaining,
             "four_up": lambda text: format_significant(Fraction(text), "up"),

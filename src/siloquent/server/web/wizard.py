@@ -5,10 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from fastapi import APIRouter
-from starlette.datastructures import UploadFile
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
@@ -16,19 +14,18 @@ from siloquent.errors import SchemaError, SiloquentError
 from siloquent.schema.declaring import ColumnHeader, parse_meaning
 from siloquent.schema.declaring.names import HINTS, find_topic, is_person_like, propose_meaning
 from siloquent.schema.files.toml import quote_text
-from siloquent.server.access.guard import require_proof
 from siloquent.server.declaring import write_declaration
 from siloquent.server.problems import Refused
 from siloquent.server.routes import tables
 from siloquent.server.state import get_app_state
 from siloquent.server.upload_inspection import read_parquet_columns
 from siloquent.server.web.pages import read_form, render, require_visitor
+from siloquent.server.web.uploading import take_file
 
 router = APIRouter(include_in_schema=False)
 TYPES = ("category", "integer", "real", "boolean", "date", "id", "text")
 MAX_COLUMNS = 300
 _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?")
-_CHUNK = 2**20
 
 
 @router.get("/declare")
@@ -40,17 +37,9 @@ async def begin(request: Request) -> Response:
 @router.post("/declare/upload")
 async def upload(request: Request) -> Response:
     person = require_visitor(request, "owner")
-    async with request.form(max_files=1, max_fields=2) as form:
-        require_proof(person, str(form.get("csrf", "")))
-        file = form.get("file")
-        if not isinstance(file, UploadFile):
-            raise Refused(422, "request_unreadable", "No file was selected.", fix="select a CSV or Parquet file")
-
-        async def chunks() -> Any:
-            while chunk := await file.read(_CHUNK):
-                yield chunk
-
-        made, _ = await tables.take(request, chunks())
+    made, _ = await take_file(request, person)
+    if made is None:
+        raise Refused(422, "request_unreadable", "No file was selected.", fix="select a CSV or Parquet file")
     return RedirectResponse(f"/declare/{made['id']}", status_code=303)
 
 
