@@ -53,16 +53,16 @@ HTTP_WORDS = """\
 
 - Every request carries `Authorization: Bearer sq_...`, a token that the owner made.
 - What spends needs `Idempotency-Key` with 1 to 64 printable characters. The same key and body give the same bytes
-  for nothing, with `Idempotency-Replayed: true`; another body under the same key is refused, 409 `key_reused`. Once rows were
-  replaced, an answer says in `about_rows` which rows it is about: a repeat of an earlier one, that they gave way to others.
+  for nothing, with `Idempotency-Replayed: true`; another body under the same key is refused, 409 `key_reused`. Once
+  rows were replaced, an answer says in `about_rows` which rows it is about, also in a repeat: that they gave way to others.
 - `POST /v1/tokens`, `/v1/uploads` and `/v1/collections/{collection}/reports` take a key if you want one: sent again,
   they give the reply of the first time with `Idempotency-Replayed: true` and make nothing new. A token's text is kept
   nowhere, so its key gives no second one: 409 `already_made` names the token, to be revoked if the text did not arrive.
   A job's key gives the job as it is now. Keys are the token's name's own, and are forgotten after `keep_replies_days`.
 - `GET /v1/tables/{table}` tells owners the declaration's `ETag`. `PUT` with it in `If-Match` is refused, 412
   `precondition_failed`, if another declaration stands by now; `If-None-Match: *` declares only what is not there yet.
-- `POST /v1/tables/{table}/refresh` takes new rows from an upload, or from a place that `sources` names. The table's own file
-  must be in such a place, too; otherwise name the new file as `source` in the declaration.
+- `POST /v1/tables/{table}/refresh` takes new rows from an upload, or from a place that `sources` names. The table's
+  own file must be in such a place, too; otherwise name the new file as `source` in the declaration.
 - Each response to a good token says how many requests are left: `RateLimit-Policy: "token";q=30;w=3` (30 at once, which
   are there again after 3 seconds) and `RateLimit: "token";r=29;t=1` (29 left, one more in a second), as in the IETF's
   draft-ietf-httpapi-ratelimit-headers-11. On 429 `Retry-After` says the same as `t`.
