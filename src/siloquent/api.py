@@ -348,6 +348,17 @@ def find_source(text: str, folder: Path) -> tuple[str, str]:
     return find_address(text, folder)
 
 
+def find_rows_file(source: str, folder: Path, *, table: str) -> Path:
+    """Return the plain file that ``source`` names as the table file of ``table`` would, relative to ``folder``.
+
+    Raises:
+        SchemaError: it does not exist, is not a plain file, or is named by a link, ``..`` or a pattern.
+    """
+    from siloquent.data.sources.files import find_source_file
+
+    return Path(find_source_file(source.partition(":")[2].partition("#")[0], folder, table=table).path)
+
+
 def read_source(address: str, workspace: Workspace | None, reading: str = "") -> Source:
     """Read the names and declared types of the columns of a source: a header line, a schema or a catalogue; no row.
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from starlette.requests import Request
 
-from siloquent.data.sources.files import find_source_file
+from siloquent.api import find_rows_file
 from siloquent.documents.tables import build_refresh_document
 from siloquent.errors import SchemaError
 from siloquent.fixes import RunCommand, build_fix, let_owner_run
@@ -74,8 +74,7 @@ def _find_new_rows(allowed: tuple[str, ...], source: str, own: str, folder: Path
                 let_owner_run("refresh", table, NEW_FILE),
             ),
         )
-    path = source.partition(":")[2].partition("#")[0]
-    return Path(find_source_file(path, folder, table=table).path)
+    return find_rows_file(source, folder, table=table)
 
 
 def _name_source(action: RunCommand, source: str) -> RunCommand:
