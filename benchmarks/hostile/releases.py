@@ -51,6 +51,8 @@ QUESTIONS = {
     "average": "SELECT AVG(dose) FROM visits BUDGET 30 EPSILON",
     "median": "SELECT MEDIAN(age) FROM visits ERROR 15",
     "quantile": "SELECT QUANTILE(cost, 0.9) FROM visits ERROR 15",
+    "users": "SELECT ward, COUNT(DISTINCT who) FROM visits GROUP BY ward ERROR 30 REUSE NONE AT MOST 2 GROUPS EACH",
+    "values": "SELECT told, COUNT(DISTINCT code), COUNT(DISTINCT day) FROM visits GROUP BY told BUDGET 9 EPSILON",
     "top": "SELECT ward FROM visits GROUP BY ward ORDER BY COUNT(*) DESC LIMIT 1 ERROR 90 REUSE NONE",
     "many": "SELECT ward FROM visits GROUP BY ward HAVING COUNT(*) > 5 ERROR 30 REUSE NONE",
 }

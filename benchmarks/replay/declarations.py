@@ -201,6 +201,8 @@ NUMBERS = [
     "AVG(age), AVG(dose), SUM(cost)",
     "SUM(dose), VAR(dose)",
     "AVG(cost), MEDIAN(age)",
+    "COUNT(DISTINCT ward), COUNT(DISTINCT age)",
+    "COUNT(DISTINCT who)",
 ]
 WORKLOADS = ["PREFIX(age, 0, 5, 1)", "HISTOGRAM(age, 0, 5, 2)", "CUBE(ward, ill)", "{age <= 0, age <= 1, age <= 2}"]
 

@@ -27,7 +27,7 @@ from siloquent.synth.measure import chain
 Array = NDArray[Any]
 ADDITIVE = ("add_laplace", "add_gaussian", "add_geometric")
 CHOOSING = ("permute_and_flip", "select_exponential", "select_exponential_top_k")
-READING = ("count_by_cell", "sum_by_cell", "fold", "read_rows")
+READING = ("count_by_cell", "sum_by_cell", "count_units_by_group", "fold", "read_rows")
 FAR = 2**40
 
 

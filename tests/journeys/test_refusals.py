@@ -77,7 +77,7 @@ QUESTIONS = {
     ),
     "an extreme": ("SELECT MAX(age) FROM visits ERROR 2", 2, "request_invalid", "single people", "QUANTILE"),
     "distinct values": (
-        "SELECT COUNT(DISTINCT ward) FROM visits ERROR 2",
+        "SELECT DISTINCT ward FROM visits ERROR 2",
         2,
         "request_invalid",
         "DISTINCT",

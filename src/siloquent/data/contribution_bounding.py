@@ -34,8 +34,8 @@ def select_bounded_rows(
     """
     shown = [_select_column(column) for column in wanted] or [_NOTHING.copy()]
     if unit.kind == "row":
-        return exp.select(*shown).from_(_select_indexed(wanted).subquery("placed"))
-    placed = _select_indexed(columns, user=next(c for c in columns if c.attribute.name == unit.column))
+        return exp.select(*shown).from_(select_indexed(wanted).subquery("placed"))
+    placed = select_indexed(columns, user=next(c for c in columns if c.attribute.name == unit.column))
     ranked = (
         exp.select("*", exp.alias_(_rank(columns, salt), _RANK, quoted=True))
         .from_(placed.subquery("placed"))
@@ -77,7 +77,7 @@ def join_lookups(rows: exp.Select, columns: Sequence[SourceColumn], *shown: exp.
     return query
 
 
-def _select_indexed(columns: Sequence[SourceColumn], *, user: SourceColumn | None = None) -> exp.Select:
+def select_indexed(columns: Sequence[SourceColumn], *, user: SourceColumn | None = None) -> exp.Select:
     """Return ``columns`` as read, with their indices where they are countable; with ``user``, that column as ``u``."""
     shown: list[exp.Expr] = [
         exp.alias_(index_column(c), c.index_name, quoted=True) if c.attribute.is_countable else quote_name(c.read_name)

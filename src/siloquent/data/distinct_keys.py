@@ -70,7 +70,8 @@ def build_key_query(
         .where(_is_present(_KEY))
         .where(_build_part(_USER))
     )
-    rank = exp.alias_(_rank(salt, hashed=user.kind in HASHED), _RANK, quoted=True)
+    own = rank_own_keys(salt, quote_name(_KEY), hashed=user.kind in HASHED)
+    rank = exp.alias_(own, _RANK, quoted=True)
     ranked = exp.select(quote_name(_KEY), rank).from_(distinct.subquery("held"))
     most = exp.LTE(this=quote_name(_RANK), expression=build_int_literal(keys_each))
     return _group(exp.select(quote_name(_KEY)).from_(ranked.subquery("ranked")).where(most), prefix)
@@ -124,14 +125,14 @@ def _build_part(name: str) -> exp.Expr:
     return exp.Anonymous(this=IN_PART, expressions=[quote_name(name)])
 
 
-def _rank(salt: str, *, hashed: bool) -> exp.Window:
-    """Return 1, 2, ... over a user's keys, in an order that depends only on the user, the key and the salt.
+def rank_own_keys(salt: str, text: exp.Expr, *, hashed: bool) -> exp.Window:
+    """Return 1, 2, ... over a user's keys (``u``, ``key``), in an order of only the user, the key and the salt.
 
-    With ``hashed``, each user has an order of its own; otherwise keys that are late in the common one would be counted
+    ``text``: the key as text. With ``hashed``, each user has an order of its own; otherwise keys that are late in the common one would be counted
     for few users. Users whose text differs between engines share one order.
     """
     who = [try_cast(quote_name(_USER), "VARCHAR")] if hashed else []
-    parts = [exp.Literal.string(salt), *who, quote_name(_KEY)]
+    parts = [exp.Literal.string(salt), *who, text]
     joined = exp.func("CONCAT_WS", exp.func("CHR", exp.Literal.number(31)), *parts, dialect="duckdb")
     keys = [exp.MD5(this=joined), quote_name(_KEY)]
     return exp.Window(

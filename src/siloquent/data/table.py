@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import compress
+from itertools import compress, count
 from operator import not_
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, Protocol, TypeVar
 
@@ -16,6 +16,7 @@ from siloquent.data.column_mapping import map_columns
 from siloquent.data.contribution_bounding import select_bounded_rows
 from siloquent.data.decode import DecodedKernel, Decoder
 from siloquent.data.distinct_keys import KeyCounts, build_key_query, count_keys
+from siloquent.data.distinct_units import build_unit_query
 from siloquent.data.engines.base import OWNER_LOG, Engine
 from siloquent.data.grouped_counts import (
     COUNT,
@@ -76,13 +77,14 @@ class PrivateTable:
         SchemaError: the source does not fit the declaration.
     """
 
-    __slots__ = ("_columns", "_engine", "_in_memory", "_lock", "_permits", "_queries", "_salt", "_schema")
+    __slots__ = ("_columns", "_engine", "_in_memory", "_lock", "_numbers", "_permits", "_queries", "_salt", "_schema")
 
     def __init__(self, schema: TableSchema, engine: Engine, permits: PermitChecker, *, salt: str) -> None:
         self._schema, self._engine, self._permits, self._salt = schema, engine, permits, salt
         self._columns = map_columns(schema, engine.list_columns())
         self._in_memory: bool | None = None
         self._lock = threading.Lock()
+        self._numbers = count()  # of lent relations
         self._queries: dict[tuple[object, ...], exp.Query] = {}
 
     def __repr__(self) -> str:
@@ -217,6 +219,28 @@ class PrivateTable:
         while (part := self._call_charged(lambda: next(parts, None))) is not None:
             yield part
 
+    def count_units_by_group(
+        self, block: Block, groups: NDArray[np.int64], number: int, permit: Permit, *, groups_each: int | None
+    ) -> NDArray[np.int64]:
+        """Count the units with rows in each group of cells, shape (number,).
+
+        All rows of a unit are considered, not only the first ``max_rows``.
+
+        Args:
+            groups: The group of each of the block's cells, -1 for cells that do not count, shape (block.size,).
+            groups_each: The number of groups that one unit counts for; None for all that it has rows in.
+        Raises:
+            NotAllowed, RequestError, DataError: as ``count_by_cell``. RequestError: the table's units are rows.
+        Privacy:
+            Exact, hence only for measure packages. Adding or removing one unit changes at most ``groups_each`` counts,
+            each by 1.
+        """
+        if self._schema.unit.kind != "user":
+            raise RequestError(f"The units of {self._schema.name!r} are rows.", fix="count_by_cell")
+        scan, user = self._build_scan(block), self._find_column(self._schema.unit.column)
+        self._require(permit)
+        return self._call_charged(lambda: self._count_units(scan, groups, number, user, groups_each))
+
     def open_for_owner(self) -> tuple[Engine, tuple[SourceColumn, ...], str]:
         """Return the engine, the columns and the salt, for ``check`` only: its results are the owner's."""
         self._look_up()
@@ -292,6 +316,27 @@ class PrivateTable:
         counted = self._engine.map_merge(build_count_kernel(scans, summed), np.add, query.from_(exp.to_table(KEPT)))
         ends = np.cumsum([scan.block.size for scan in scans])[:-1]
         return np.split(counted, ends, axis=1)
+
+    def _count_units(
+        self, scan: GroupedCount, groups: NDArray[np.int64], number: int, user: SourceColumn, groups_each: int | None
+    ) -> NDArray[np.int64]:
+        lent: list[str] = []
+
+        def lend(columns: dict[str, NDArray[np.int64]]) -> str:
+            lent.append(f"lent_{next(self._numbers)}")
+            self._engine.lend(lent[-1], columns)
+            return lent[-1]
+
+        self._look_up()
+        try:
+            query = build_unit_query(scan, groups, user, salt=self._salt, groups_each=groups_each, lend=lend)
+            found = self._engine.aggregate(query)
+        finally:
+            for name in lent:
+                self._engine.take_back(name)
+        counts = np.zeros(number, dtype=np.int64)
+        np.add.at(counts, found.column("key").to_numpy().astype(np.int64), found.column("units").to_numpy())
+        return counts
 
     def _keep(self) -> bool:
         """Keep the indices of the rows that count from the first permitted use on; return whether in memory."""

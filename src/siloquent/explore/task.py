@@ -18,6 +18,7 @@ from siloquent.explore.estimate import (
     rehearse,
 )
 from siloquent.explore.measure import measure
+from siloquent.explore.plan.cells.distinct import describe_distinct
 from siloquent.explore.plan.explain import Explanation, explain_course
 from siloquent.explore.plan.limits import lifted
 from siloquent.explore.plan.public_joins import build_canonical_request
@@ -86,8 +87,9 @@ class PreparedQuery(Readable):
         """The price, the promise, the mechanism and the remaining budget. Does not read data; free."""
         schema, course, account = self.course.schema, self.with_reuse, self.charge.account.name
         left = self.session.get_remaining(schema.name)
+        counted = describe_distinct([plan.compiled for step in course.steps for plan in step.plans])
         rows = (self.earlier.describe_passed_over(schema.version), OTHER_ROWS if self.earlier.changed else "")
-        notes = (*describe_sizes(self.course), *describe_steps(course.first.plans), *filter(None, rows))
+        notes = (*describe_sizes(self.course), *describe_steps(course.first.plans), *counted, *filter(None, rows))
         return explain_course(course, account=account, left=left, notes=notes)
 
     @property

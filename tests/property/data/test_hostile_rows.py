@@ -118,7 +118,7 @@ PLANTED: dict[str, Any] = {
         USER,
         CASES,
         "counts",
-        (contribution_bounding, "_select_indexed", lower_case(contribution_bounding._select_indexed)),
+        (contribution_bounding, "select_indexed", lower_case(contribution_bounding.select_indexed)),
     ),
     "ragged lines left out": (
         Csv,

@@ -14,6 +14,7 @@ from siloquent.schema.files.coercion import MAX_TEXT
 from siloquent.schema.source_kinds import SourceKind
 
 if TYPE_CHECKING:
+    import numpy as np
     import pyarrow as pa
     from numpy.typing import NDArray
     from sqlglot import exp
@@ -89,6 +90,14 @@ class Engine(Protocol):
 
     def look_up(self, name: str, values: Sequence[str]) -> None:
         """Make the public ``values`` a relation ``name`` with the columns value and place (0, 1, ...)."""
+        ...
+
+    def lend(self, name: str, columns: Mapping[str, NDArray[np.int64]]) -> None:
+        """Make public numbers a relation ``name``, until ``take_back``."""
+        ...
+
+    def take_back(self, name: str) -> None:
+        """Drop the relation ``name`` that was lent."""
         ...
 
     def aggregate(self, query: exp.Query) -> pa.Table:

@@ -17,6 +17,7 @@ from siloquent.errors import DataError
 
 if TYPE_CHECKING:
     import duckdb
+    import numpy as np
     import pyarrow as pa
     from numpy.typing import NDArray
 
@@ -126,6 +127,20 @@ class DuckDBEngine:
             self._connection.register(f"{name}_arrow", table)
             self._connection.execute(f"CREATE OR REPLACE TABLE {name} AS SELECT * FROM {name}_arrow")
             self._connection.unregister(f"{name}_arrow")
+
+    @hide_failures
+    def lend(self, name: str, columns: Mapping[str, NDArray[np.int64]]) -> None:
+        """Make public numbers a relation ``name``, until ``take_back``."""
+        import pyarrow as pa
+
+        with self._lock:
+            self._connection.register(name, pa.table(dict(columns)))
+
+    @hide_failures
+    def take_back(self, name: str) -> None:
+        """Drop the relation ``name`` that was lent."""
+        with self._lock:
+            self._connection.unregister(name)
 
     @hide_failures
     def aggregate(self, query: exp.Query) -> pa.Table:

@@ -79,6 +79,18 @@ class SparkEngine:
         self._session.createDataFrame(table).createOrReplaceTempView(name)
 
     @hide_failures
+    def lend(self, name: str, columns: Mapping[str, NDArray[np.int64]]) -> None:
+        """Make public numbers a relation ``name``, until ``take_back``."""
+        import pyarrow as pa
+
+        self._session.createDataFrame(pa.table(dict(columns))).createOrReplaceTempView(name)
+
+    @hide_failures
+    def take_back(self, name: str) -> None:
+        """Drop the relation ``name`` that was lent."""
+        self._session.catalog.dropTempView(name)
+
+    @hide_failures
     def aggregate(self, query: exp.Query) -> pa.Table:
         """Return the rows of a grouped count or sum of indices; their order has no meaning."""
         return self._run(query).toArrow()

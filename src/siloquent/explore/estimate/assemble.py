@@ -10,9 +10,9 @@ from siloquent.explore.estimate.presentation import present
 from siloquent.explore.estimate.progress import QueryProgress
 from siloquent.explore.estimate.reconstruct import EstimatedRows, compute_step, reconstruct
 from siloquent.explore.plan.bounds import Part, list_parts
-from siloquent.explore.plan.promise import describe_promise
+from siloquent.explore.plan.cells.distinct import describe_distinct
+from siloquent.explore.plan.promise import describe_promise, describe_unit
 from siloquent.explore.spec import Answer, AnswerAccuracy, AnswerCost, AnswerReceipt, render
-from siloquent.explore.spec.aggregates import Count, Quantile
 from siloquent.explore.spec.answers.answer import ItemAccuracy, find_weakest
 from siloquent.explore.spec.query import Accuracy
 from siloquent.explore.spec.stored_measurement import describe_changed
@@ -52,7 +52,11 @@ def assemble(progress: QueryProgress) -> Answer:
         mechanism=" + ".join(dict.fromkeys(one.measured.mechanism for one in progress.parts)),
         grid=compute_step(part.plan.compiled, part.measured),
         replayed=all(one.replayed for one in progress.taken),
-        notes=(*estimate.notes, *filter(None, (*changed, progress.stopped))),
+        notes=(
+            *estimate.notes,
+            *describe_distinct([one.plan.compiled for one in progress.parts]),
+            *filter(None, (*changed, progress.stopped)),
+        ),
     )
 
 
@@ -87,9 +91,7 @@ def _build_items(progress: QueryProgress) -> tuple[ItemAccuracy, ...]:
         (first, *more) = list_parts(item.aggregate, progress.course.schema)
         known = errors[first].error if first in errors and not more else None
         error = Fraction(asked[place].error) if more and asked else known
-        units = {Count: "rows", Quantile: "rows of rank"}
-        unit = units.get(type(item.aggregate)) or f"units of {item.aggregate.attribute}"  # type: ignore[union-attr]
-        items.append(ItemAccuracy(item.column, error, unit))
+        items.append(ItemAccuracy(item.column, error, describe_unit(item.aggregate, item.aggregate)))
     return tuple(items)
 
 

@@ -28,7 +28,17 @@ from siloquent.explore.estimate.variance import (
 from siloquent.explore.plan.bounds import Part, list_parts
 from siloquent.explore.plan.planner import Plan
 from siloquent.explore.plan.quantiles import format_steps
-from siloquent.explore.spec.aggregates import Average, Count, Deviation, Moment, Quantile, Ranks, Sum, Variance
+from siloquent.explore.spec.aggregates import (
+    Average,
+    Count,
+    Deviation,
+    Distinct,
+    Moment,
+    Quantile,
+    Ranks,
+    Sum,
+    Variance,
+)
 from siloquent.explore.spec.derived import Measured
 from siloquent.explore.spec.presentation import Presentation
 from siloquent.explore.spec.query import Accuracy, Item, Query
@@ -245,7 +255,7 @@ def _build_column(item: Item, query: Query, schema: TableSchema, found: Mapping[
             stepped=format_steps(compiled, attribute),
         )
     noisy = [found[part].noisy for part in parts]
-    if isinstance(aggregate, (Count, Sum, Moment)):
+    if isinstance(aggregate, (Count, Distinct, Sum, Moment)):
         (part,) = parts
         return _Column(item.column, found[part].intervals, whole=found[part].are_whole)
     attribute = schema.domain[aggregate.attribute]
@@ -268,7 +278,7 @@ def _build_partial_column(
 ) -> _Column:
     """Build the count of an aggregate that could not be completed; it is shown because it was paid for."""
     count = parts[0]
-    if count not in found or isinstance(item.aggregate, (Count, Sum, Moment, Quantile)):
+    if count not in found or isinstance(item.aggregate, (Count, Distinct, Sum, Moment, Quantile)):
         return _Column(item.column, [])
     name = f"rows_with_{schema.domain[item.aggregate.attribute].name}"
     return _Column(name, found[count].intervals, whole=found[count].are_whole, is_partial=True)

@@ -13,7 +13,7 @@ import numpy as np
 from siloquent.errors import LedgerError
 from siloquent.explore.plan.cells.compiled import CompiledWorkload
 from siloquent.explore.plan.mechanisms.reconstruction import PARTS_OF_A_STEP, apply_reconstruction
-from siloquent.explore.spec.aggregates import Sum
+from siloquent.explore.spec.aggregates import Distinct, Sum, name_column
 from siloquent.explore.spec.query import Having, Query, Top
 from siloquent.explore.spec.stored_measurement import StoredMeasurement
 from siloquent.fixes import run
@@ -122,7 +122,8 @@ def _add_intervals(
     query: Query, compiled: CompiledWorkload, values: list[Fraction], alpha: Fraction, *, whole: bool
 ) -> EstimatedRows:
     chosen = apply_choice(query.having or query.top, values)
-    name = query.alias or (f"sum_{compiled.attribute}" if isinstance(query.aggregate, Sum) else "count")
+    is_named = isinstance(query.aggregate, (Distinct, Sum))
+    name = query.alias or (name_column(query.aggregate) if is_named else "count")
     rows = tuple((*compiled.labels[i], *_round_interval(values[i], alpha, whole=whole)) for i in chosen)
     return EstimatedRows((*compiled.keys, name, "low", "high"), rows)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from siloquent.explore.measure.base import sum_units
+from siloquent.explore.measure.distinct import count_distinct
 from siloquent.explore.measure.run import run_mechanism
 from siloquent.explore.measure.squared_deviations import sum_square_columns
 from siloquent.explore.spec.stored_measurement import StoredMeasurement
@@ -39,6 +40,8 @@ def measure(plan: Plan, table: PrivateTable, permit: Permit) -> StoredMeasuremen
 
 def _read_columns(compiled: CompiledWorkload, table: PrivateTable, permit: Permit) -> list[Integers]:
     """Read exact counts, or sums in units, of each part's columns."""
+    if compiled.distinct is not None:
+        return [count_distinct(compiled, compiled.distinct, table, permit)]
     blocks = [part.block for part in compiled.parts]
     summed = compiled.summed
     if summed is None:

@@ -29,6 +29,7 @@ _CLAUSE = re.compile(
     re.IGNORECASE,
 )
 _OF_COLUMN = re.compile(r"\b(?!COUNT\b)[A-Za-z_]+\s*\(\s*[^*()\s][^()]*\)", re.IGNORECASE)
+_PRICE = re.compile("ERROR|BUDGET")
 _ERROR = re.compile(r"ERROR [\d.]+(?: PERCENT| ROWS)?(?:, [\d.]+(?: PERCENT| ROWS)?)*")
 
 
@@ -183,7 +184,9 @@ def _list_by_refusal(text: str, refused: SiloquentError) -> Iterator[str]:
             yield render(meant)
         yield re.sub(rf"(?<!\w){re.escape(refused.name)}(?!\w)", lambda _: str(refused.near), text)
     offered = refused.remedy.find(AskWith)
-    if offered is not None and offered.change:
+    if offered is not None and offered.question and offered.change and not _PRICE.match(offered.change):
+        yield offered.question
+    elif offered is not None and offered.change:
         yield (
             _ERROR.sub(lambda _: offered.change, text)
             if offered.change.startswith("ERROR")

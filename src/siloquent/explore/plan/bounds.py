@@ -11,10 +11,20 @@ from fractions import Fraction
 
 from siloquent.errors import RequestError
 from siloquent.explore.plan.cells.predicates import compute_centre
-from siloquent.explore.spec.aggregates import Aggregate, Average, Count, Deviation, Moment, Quantile, Sum, Variance
+from siloquent.explore.spec.aggregates import (
+    Aggregate,
+    Average,
+    Count,
+    Deviation,
+    Distinct,
+    Moment,
+    Quantile,
+    Sum,
+    Variance,
+)
 from siloquent.schema import Attribute, TableSchema
 
-Part = Count | Sum | Moment | Quantile
+Part = Count | Distinct | Sum | Moment | Quantile
 """A number that the planner prices separately."""
 Bounds = Mapping[Part, Fraction | None]
 """The required error of each part, in rows or value units; None if a budget decides."""
@@ -52,7 +62,7 @@ def list_parts(aggregate: Aggregate, schema: TableSchema) -> tuple[Part, ...]:
 
 
 def _list_parts_of_all(aggregate: Aggregate, schema: TableSchema) -> tuple[Part, ...]:
-    if isinstance(aggregate, (Count, Quantile)):
+    if isinstance(aggregate, (Count, Distinct, Quantile)):
         return (aggregate,)
     attribute = schema.domain[aggregate.attribute]
     name = attribute.name

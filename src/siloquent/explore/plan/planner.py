@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
@@ -12,6 +12,7 @@ from fractions import Fraction
 from siloquent.errors import AccuracyUnreachable, RequestError
 from siloquent.explore.plan.cache import ByteLRU
 from siloquent.explore.plan.cells.compiled import CompiledWorkload
+from siloquent.explore.plan.cells.distinct import compile_distinct
 from siloquent.explore.plan.cells.predicates import compile_workload
 from siloquent.explore.plan.limits import are_lifted
 from siloquent.explore.plan.mechanisms.base import Affords, ErrorRequirement, PricedMechanism
@@ -21,7 +22,7 @@ from siloquent.explore.plan.mechanisms.nested_threshold import price_crossing
 from siloquent.explore.plan.mechanisms.reconstruction import PARTS_OF_A_STEP
 from siloquent.explore.plan.mechanisms.strategy import price_factorisation, price_strategy
 from siloquent.explore.plan.mechanisms.top import price_geometric_top, price_rounds, price_top_factorisation
-from siloquent.explore.spec.aggregates import Aggregate
+from siloquent.explore.spec.aggregates import Aggregate, Distinct
 from siloquent.explore.spec.query import Accuracy, Kind, Query, Spend
 from siloquent.fixes import AskWith, run
 from siloquent.maths.roots import last_negative
@@ -87,6 +88,8 @@ class Plan:
     @property
     def alpha_unit(self) -> str:
         """The unit of alpha."""
+        if self.compiled.distinct is not None:
+            return f"values of {self.compiled.distinct.attribute}"
         return f"units of {self.compiled.attribute}" if self.compiled.attribute else "rows"
 
     @property
@@ -171,6 +174,7 @@ def compile_query(query: Query, schema: TableSchema) -> CompiledWorkload:
     Raises:
         UnknownName, RequestError: the query does not fit the declaration.
     """
+    compile = compile_distinct if isinstance(query.aggregate, Distinct) else compile_workload
     # The promise does not affect the matrices: with a placeholder for it, all accuracies share one compilation.
     bare = replace(
         query,
@@ -182,7 +186,7 @@ def compile_query(query: Query, schema: TableSchema) -> CompiledWorkload:
         alias="",
         presentation=None,
     )
-    return _workloads.get((bare, SchemaKey(schema), are_lifted()), lambda: compile_workload(bare, schema))
+    return _workloads.get((bare, SchemaKey(schema), are_lifted()), lambda: compile(bare, schema))
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,12 +254,24 @@ def _list_candidates(
     price = [price_laplace, price_crossing, price_geometric_top, price_rounds]
     if can_settle_early(schema):
         price.append(price_pokes)
+    if compiled.distinct is not None:  # not linear in the cells, so there are no strategies
+        price += [price_gaussian] if schema.budget.accountant == "zcdp" else []
+        return _price_all(price, compiled, wanted, book)
     # Laplace strategies cost eps^2/2 in zCDP, several times the rho of the factorisation: not worth searching.
     price += (
         [price_gaussian, price_factorisation, price_top_factorisation]
         if schema.budget.accountant == "zcdp"
         else [price_strategy]
     )
+    return _price_all(price, compiled, wanted, book)
+
+
+def _price_all(
+    price: Sequence[Callable[[CompiledWorkload, ErrorRequirement], PricedMechanism | None]],
+    compiled: CompiledWorkload,
+    wanted: ErrorRequirement,
+    book: Accountant,
+) -> list[PlanCandidate]:
     offers = [one(compiled, wanted) for one in price]
     found = [_build_candidate(one, book) for one in offers if one is not None]
     return sorted(found, key=lambda c: (c.cost.amount, c.priced.name))

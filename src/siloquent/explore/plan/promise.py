@@ -7,7 +7,7 @@ from decimal import Decimal
 from fractions import Fraction
 
 from siloquent.explore.plan.bounds import Part, list_parts
-from siloquent.explore.spec.aggregates import Aggregate, Count, Moment, Quantile, Sum
+from siloquent.explore.spec.aggregates import Aggregate, Count, Distinct, Moment, Quantile, Sum
 from siloquent.explore.spec.derived import Measured
 from siloquent.explore.spec.numbers import format_number
 from siloquent.explore.spec.query import Accuracy, Query
@@ -46,11 +46,11 @@ def describe_promise(
 def _describe_item(
     aggregate: Aggregate, query: Query, place: int, schema: TableSchema, errors: Mapping[Part, Fraction]
 ) -> str:
-    if isinstance(aggregate, (Count, Sum, Moment, Quantile)):
+    if isinstance(aggregate, (Count, Distinct, Sum, Moment, Quantile)):
         (part,) = list_parts(aggregate, schema)
         if part not in errors:
             return "not asked"
-        unit = {Count: "rows", Quantile: "rows of rank"}.get(type(aggregate)) or f"units of {part.attribute}"  # type: ignore[union-attr]
+        unit = describe_unit(aggregate, part)
         return f"no value is more than {_format_number(errors[part])} {unit} off"
     promise = query.promise
     if not isinstance(promise, Accuracy):
@@ -59,6 +59,13 @@ def _describe_item(
     which = f"in groups{least}" if least else "in groups that are large enough for it"
     error = format_number(promise.bounds[place].error)
     return f"no value is more than {error} off {which}, and every one lies in its interval"
+
+
+def describe_unit(aggregate: Aggregate, part: Aggregate) -> str:
+    """Describe the unit of the error of ``aggregate``, which is measured as ``part``."""
+    words = {Count: "rows", Quantile: "rows of rank"}
+    kind = "values" if isinstance(aggregate, Distinct) else "units"
+    return words.get(type(aggregate)) or f"{kind} of {part.attribute}"  # type: ignore[union-attr]
 
 
 def _format_number(value: Fraction) -> str:

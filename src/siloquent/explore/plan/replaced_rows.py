@@ -49,6 +49,7 @@ def _is_by_group(plan: Plan) -> bool:
         and plan.chosen.form == "answers"
         and isinstance(plan.event, kind)
         and compiled.replace_one
+        and compiled.distinct is None
         and len(compiled.parts) == 1
         and (compiled.answers == compiled.parts[0].columns == 1 or compiled.disjoint)
     )

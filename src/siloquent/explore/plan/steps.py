@@ -14,6 +14,7 @@ from fractions import Fraction
 
 from siloquent.errors import AccuracyUnreachable, RequestError
 from siloquent.explore.plan.bounds import Bounds, Part, build_row_count, compute_bounds, compute_half_range, list_parts
+from siloquent.explore.plan.cells.distinct import check_distinct
 from siloquent.explore.plan.planner import (
     Plan,
     compile_query,
@@ -25,7 +26,7 @@ from siloquent.explore.plan.planner import (
 from siloquent.explore.plan.public_joins import check_joined
 from siloquent.explore.plan.quantiles import merge_quantiles, plan_quantile
 from siloquent.explore.plan.replaced_rows import combine_events, compose_events
-from siloquent.explore.spec.aggregates import Aggregate, Average, Count, Moment, Quantile, Sum
+from siloquent.explore.spec.aggregates import Aggregate, Average, Count, Distinct, Moment, Quantile, Sum
 from siloquent.explore.spec.derived import Measured
 from siloquent.explore.spec.language.render import render, render_aggregate
 from siloquent.explore.spec.numbers import MAX_DIGITS, format_number
@@ -113,6 +114,7 @@ def plan_query(query: Query, schema: TableSchema, *, left: Cost) -> QueryPlan:
         AccuracyUnreachable: the budget would not cover all of it.
     """
     check_joined(query, schema)  # an impossible join is refused before anything else is checked
+    check_distinct(query, schema)
     _check_computed(query, schema)
     if not query.is_composite:
         return QueryPlan(query, schema, PlanStep((plan(query, schema, left=left),)), left)
@@ -325,7 +327,7 @@ def _get_error(query: Query, place: int, schema: TableSchema) -> Fraction:
 def _build_choice(query: Query, schema: TableSchema) -> Query:
     """Build the iceberg query that comes first."""
     assert query.having is not None
-    assert isinstance(query.having.of, (Count, Sum))
+    assert isinstance(query.having.of, (Count, Distinct, Sum))
     error = _get_error(query, len(query.bounded) - 1, schema) if isinstance(query.promise, Accuracy) else None
     asked = _build_simple(query, schema, query.having.of, error)
     return replace(asked, having=replace(query.having, of=None), shows_values=False)
@@ -388,6 +390,7 @@ def _build_simple(
         reuse=query.reuse,
         optimistic=query.optimistic,
         join=query.join,
+        groups_each=query.groups_each if isinstance(part, Distinct) else None,
     )
 
 

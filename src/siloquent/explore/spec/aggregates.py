@@ -50,6 +50,11 @@ class _OfAttribute(_OfRows):
 
 
 @dataclass(frozen=True, slots=True)
+class Distinct(_OfAttribute):
+    """COUNT(DISTINCT attribute): the number of users with a row, if it names them; else of declared values that occur."""
+
+
+@dataclass(frozen=True, slots=True)
 class Sum(_OfAttribute):
     """SUM(attribute): the total of a declared number over the rows."""
 
@@ -116,7 +121,7 @@ class Moment(_OfAttribute):
     power: Literal[0, 1, 2] = 0
 
 
-Aggregate = Count | Sum | Average | Variance | Deviation | Quantile | Moment | Ranks
+Aggregate = Count | Distinct | Sum | Average | Variance | Deviation | Quantile | Moment | Ranks
 Simple = Count | Sum | Moment
 """Aggregates with one number per group, linear in the counts of cells."""
 
@@ -134,5 +139,13 @@ def name_column(aggregate: Aggregate) -> str:
     if isinstance(aggregate, Quantile):
         share = format_number(aggregate.share)
         return f"median_{aggregate.attribute}" if share == "0.5" else f"quantile_{aggregate.attribute}_{share}"
-    words = {Sum: "sum", Average: "avg", Variance: "var", Deviation: "stddev", Moment: "moment", Ranks: "quantiles"}
+    words = {
+        Distinct: "distinct",
+        Sum: "sum",
+        Average: "avg",
+        Variance: "var",
+        Deviation: "stddev",
+        Moment: "moment",
+        Ranks: "quantiles",
+    }
     return "count" if isinstance(aggregate, Count) else f"{words[type(aggregate)]}_{aggregate.attribute}"

@@ -14,6 +14,7 @@ from siloquent.explore.spec.aggregates import (
     Average,
     Count,
     Deviation,
+    Distinct,
     Quantile,
     Sum,
     Variance,
@@ -53,6 +54,15 @@ def count(table: str) -> Question:
     'wcq'
     """
     return Question(table, Count())
+
+
+def distinct_of(table: str, attribute: str) -> Question:
+    """Count the users of ``table`` if ``attribute`` names them, else the declared values of it that occur.
+
+    >>> distinct_of("visits", "patient").by("ward").at_most(groups=3).within(units=20).query().groups_each
+    3
+    """
+    return Question(table, Distinct(attribute))
 
 
 def sum_of(table: str, attribute: str) -> Question:
@@ -114,6 +124,7 @@ class Question:
     others: tuple[tuple[Item, Bound | None], ...] = ()
     choice_bound: Bound | None = None
     source: Join | None = None
+    groups_each: int | None = None
 
     def by(self, *keys: str) -> Question:
         """Group by the declared values of ``keys``, written as after GROUP BY; one part per combination."""
@@ -197,6 +208,10 @@ class Question:
         """Name the column of values in the answer."""
         return replace(self, alias=alias)
 
+    def at_most(self, *, groups: int) -> Question:
+        """Count each user of ``distinct_of`` in at most that many groups, drawn among its own."""
+        return replace(self, groups_each=_require_whole(groups, "groups"))
+
     def within(
         self,
         *,
@@ -212,7 +227,8 @@ class Question:
         Args:
             rows: The error bound of counts, and of quantiles in rows of rank.
             percent: The same as a share of the declared ``size_hint``.
-            units: The error bound of a sum, average, variance or deviation, in the attribute's own unit.
+            units: The error bound of a number of distinct values, or in the attribute's own unit of a sum, average,
+                variance or deviation.
             confidence: The probability that the bound holds; 0.9995 by default.
             joint: With ``having`` or ``top``: both kinds of error together.
             at_least: Averages and variances keep the bound for groups of at least this many rows.
@@ -279,6 +295,7 @@ class Question:
             alias=self.alias,
             others=tuple(item for item, _ in self.others),
             join=self.source,
+            groups_each=self.groups_each,
         )
 
     def _add_bounds(self, promise: Promise) -> Promise:

@@ -13,6 +13,7 @@ from siloquent.explore.spec.aggregates import (
     Average,
     Count,
     Deviation,
+    Distinct,
     Moment,
     Quantile,
     Sum,
@@ -255,6 +256,7 @@ class Query:
 
     ``alias``: the name of the column of values. ``where`` is joined to every part of the workload by AND. ``others``:
     further items, each with its own bound. ``presentation``: names, order and number of the shown rows, free.
+    ``groups_each``: the number of groups in which COUNT(DISTINCT user) counts a user; None for the default.
     """
 
     table: str
@@ -272,6 +274,7 @@ class Query:
     others: tuple[Item, ...] = ()
     join: Join | None = None
     presentation: Presentation | None = None
+    groups_each: int | None = None
 
     def __post_init__(self) -> None:
         check_name(self.table, "table")
@@ -286,6 +289,7 @@ class Query:
         self._move_common_test()
         self._check_choice()
         self._check_items()
+        self._check_groups_each()
         self._check_bounds()
         if self.presentation is not None:
             self._check_presentation(self.presentation)
@@ -338,9 +342,9 @@ class Query:
             raise RequestError("A query can have HAVING or LIMIT, not both.", fix="query the counts and filter them")
         if not self.shows_values and not (self.having or self.top):
             raise RequestError("The query requests nothing.", fix=f"SELECT COUNT(*) FROM {self.table}")
-        if not self.shows_values and not isinstance(self.aggregate, (Count, Sum)):
+        if not self.shows_values and not isinstance(self.aggregate, (Count, Distinct, Sum)):
             raise RequestError(
-                "Without being selected, only COUNT(*) and SUM can choose groups.",
+                "Without being selected, only COUNT and SUM can choose groups.",
                 fix="add the aggregate to the SELECT list: the choice is then free",
             )
         if self.shows_values and (self.having or self.top) and not isinstance(self.workload, GroupBy):
@@ -350,8 +354,8 @@ class Query:
             )
         if self.top and self.top.of is not None and self.top.of not in self.aggregates:
             raise RequestError("ORDER BY takes only an aggregate of the query.", fix="add it to the SELECT list")
-        if self.chooses_by_another and not isinstance(self.having.of, (Count, Sum)):  # type: ignore[union-attr]
-            raise RequestError("HAVING takes only COUNT(*), SUM, or another aggregate of the query.")
+        if self.chooses_by_another and not isinstance(self.having.of, (Count, Distinct, Sum)):  # type: ignore[union-attr]
+            raise RequestError("HAVING takes only COUNT, SUM, or another aggregate of the query.")
 
     def _check_items(self) -> None:
         if self.alias:
@@ -368,6 +372,14 @@ class Query:
         if len(set(names)) != len(names):
             raise RequestError("Two columns of the answer have the same name.", fix="AVG(cost) AS mean_cost")
 
+    def _check_groups_each(self) -> None:
+        if self.groups_each is None:
+            return
+        if not 1 <= self.groups_each <= MAX_PREDICATES:
+            raise RequestError(f"AT MOST must be between 1 and {MAX_PREDICATES:,} groups.", fix="AT MOST 3 GROUPS EACH")
+        if not any(isinstance(one, Distinct) for one in self.bounded):
+            raise RequestError("AT MOST applies only to COUNT(DISTINCT ...).", fix="remove it")
+
     def _check_bounds(self) -> None:
         promise = self.promise
         if not isinstance(promise, Accuracy):
@@ -381,9 +393,10 @@ class Query:
             )
         for bound, aggregate in zip(promise.bounds, asked, strict=True):
             if bound.percent and not isinstance(aggregate, (Count, Quantile)):
+                unit = "values: ERROR 20" if isinstance(aggregate, Distinct) else "the attribute's own unit: ERROR 5000"
                 raise RequestError(
                     "PERCENT is a share of the declared number of rows, so it bounds counts only.",
-                    fix=f"give the error of {_WORDS[type(aggregate)]} in the attribute's own unit: ERROR 5000",
+                    fix=f"give the error of {_WORDS[type(aggregate)]} in {unit}",
                 )
         spread = any(isinstance(one, (Variance, Deviation)) for one in asked)
         if spread and promise.at_least is None:
@@ -428,7 +441,7 @@ class Query:
     def is_composite(self) -> bool:
         """Whether the answer is combined from several measurements, or is not linear in them."""
         is_computed = self.presentation is not None and self.presentation.computes
-        is_simple = isinstance(self.aggregate, (Count, Sum, Moment))
+        is_simple = isinstance(self.aggregate, (Count, Distinct, Sum, Moment))
         return bool(self.others) or self.chooses_by_another or is_computed or not is_simple
 
     @property
@@ -440,4 +453,4 @@ class Query:
 
 
 _WORDS: dict[type[Aggregate], str] = {Sum: "a sum", Average: "an average", Variance: "a variance"}
-_WORDS |= {Deviation: "a deviation", Moment: "a sum"}
+_WORDS |= {Deviation: "a deviation", Moment: "a sum", Distinct: "a number of distinct values"}

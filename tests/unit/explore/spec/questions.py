@@ -15,6 +15,7 @@ from siloquent.explore.spec.aggregates import (
     Average,
     Count,
     Deviation,
+    Distinct,
     Quantile,
     Sum,
     Variance,
@@ -133,7 +134,7 @@ choices = st.one_of(
 
 
 shares_of_rows = st.integers(1, 9_999).map(lambda part: Decimal(part).scaleb(-4))
-simple = st.just(Count()) | st.builds(Sum, names)
+simple = st.just(Count()) | st.builds(Sum, names) | st.builds(Distinct, names)
 aggregates = st.one_of(
     simple,
     *(st.builds(one, names) for one in (Average, Variance, Deviation)),
@@ -221,4 +222,5 @@ def queries(draw: st.DrawFn) -> Query:
         optimistic=draw(st.booleans()),
         explain=draw(st.booleans()),
         alias=alias,
+        groups_each=draw(st.none() | st.integers(1, 9)) if any(isinstance(one, Distinct) for one in bounded) else None,
     )

@@ -91,12 +91,33 @@ class SummedAttribute:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class DistinctUnits:
+    """The units with a row in each answer's cells: each in at most ``groups_each`` answers.
+
+    ``groups``: the answer of each cell of the only part, -1 for none, shape (cells,).
+    """
+
+    attribute: str
+    groups_each: int
+    groups: Integers
+
+
+@dataclass(frozen=True, slots=True)
+class DistinctValues:
+    """The values of which an answer's rows have one; the only part has ``values`` columns for each answer, in order."""
+
+    attribute: str
+    values: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class CompiledWorkload:
     """A query's request to the declared cells; independent of rows.
 
     ``labels``: each answer's key values, named by ``keys``. ``summed``: None for counts. ``slack``: the maximum error
     of an exact answer because columns were rounded, in units. ``value_step``: for a quantile, the
-    number of declared values in each column.
+    number of declared values in each column. ``distinct``: for COUNT(DISTINCT a), what is counted; its answers are not
+    linear in the counts of cells.
     """
 
     parts: tuple[WorkloadPart, ...]
@@ -111,6 +132,7 @@ class CompiledWorkload:
     summed: SummedAttribute | None = None
     slack: Fraction = Fraction(0)
     value_step: int = 1
+    distinct: DistinctUnits | DistinctValues | None = None
     shape: str = field(init=False, default="")
     """SHA-256 of the matrices, under which strategies are cached."""
 

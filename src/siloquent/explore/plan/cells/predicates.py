@@ -20,7 +20,7 @@ from siloquent.explore.plan.cells.predicate_evaluation import TRUE
 from siloquent.explore.plan.cells.space import GroupKey, Space, iter_attributes, iter_tests
 from siloquent.explore.plan.limits import passes
 from siloquent.explore.plan.public_joins import inline_join
-from siloquent.explore.spec.aggregates import Aggregate, Count, Moment, Quantile, Ranks, Sum
+from siloquent.explore.spec.aggregates import Aggregate, Count, Distinct, Moment, Quantile, Ranks, Sum
 from siloquent.explore.spec.language.render import render_predicate
 from siloquent.explore.spec.predicate import And, Predicate
 from siloquent.explore.spec.query import Predicates, Query, SomeGroups
@@ -161,7 +161,7 @@ def _build_summed(aggregate: Aggregate, domain: Domain) -> SummedAttribute | Non
     A unit is at most 2^-12 of the largest value, far below noise that hides such a value, and noise can be drawn
     in it.
     """
-    if isinstance(aggregate, (Count, Quantile, Ranks)):
+    if isinstance(aggregate, (Count, Distinct, Quantile, Ranks)):
         return None
     assert isinstance(aggregate, (Sum, Moment))  # all others are computed from these
     attribute, power = domain[aggregate.attribute], aggregate.power if isinstance(aggregate, Moment) else 1

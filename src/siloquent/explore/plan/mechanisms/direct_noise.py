@@ -39,7 +39,7 @@ def price_laplace(compiled: CompiledWorkload, wanted: ErrorRequirement) -> Price
     largest = error_tails.find_largest_scale(laws[wanted.kind], wanted.m, _compute_rate(wanted))
     scale = sharpen_noise(largest, lambda scale: DiscreteLaplace(scale=scale, l1=l1), wanted.affords)
     event = DiscreteLaplace(scale=scale, l1=l1)
-    return PricedMechanism("laplace", "answers", event, AdditiveDraw("laplace", scale), reusable=True)
+    return PricedMechanism("laplace", "answers", event, AdditiveDraw("laplace", scale), compiled.distinct is None)
 
 
 def price_gaussian(compiled: CompiledWorkload, wanted: ErrorRequirement) -> PricedMechanism | None:
@@ -62,7 +62,7 @@ def price_gaussian(compiled: CompiledWorkload, wanted: ErrorRequirement) -> Pric
     l2 = compiled.sensitivity.l2_squared
     variance = sharpen_noise(variance, lambda one: DiscreteGaussian(one, l2), wanted.affords, bits=VARIANCE_BITS)
     event = DiscreteGaussian(variance=variance, l2_squared=l2)
-    return PricedMechanism("gaussian", "answers", event, AdditiveDraw("gaussian", variance), reusable=True)
+    return PricedMechanism("gaussian", "answers", event, AdditiveDraw("gaussian", variance), compiled.distinct is None)
 
 
 def _compute_rate(wanted: ErrorRequirement) -> float:

@@ -20,7 +20,7 @@ from siloquent.explore.plan.reuse.same_questions import unify_question
 from siloquent.explore.plan.rules import list_reading_rules
 from siloquent.explore.plan.steps import PlanStep
 from siloquent.explore.spec import format_canonical
-from siloquent.explore.spec.aggregates import Quantile, Ranks
+from siloquent.explore.spec.aggregates import Distinct, Quantile, Ranks
 from siloquent.explore.spec.answers.answer import Label
 from siloquent.explore.spec.query import Query, Spend
 from siloquent.ledger import Permit
@@ -210,7 +210,7 @@ def build_bound(plan: Plan, wish: Wish) -> ReuseBound | None:
 
 def _is_linear(plan: Plan) -> bool:
     """Return whether the query is about values of the workload, not ranks, and few enough to be combined."""
-    return not isinstance(plan.query.aggregate, (Quantile, Ranks)) and not any(
+    return not isinstance(plan.query.aggregate, (Distinct, Quantile, Ranks)) and not any(
         part.running for part in plan.compiled.parts
     )
 

@@ -48,6 +48,7 @@ def read_bin(cursor: Cursor, *, explain: bool = False) -> Query:
         alias=alias,
         reuse=tail.reuse,
         optimistic=tail.optimistic,
+        groups_each=tail.groups_each,
         explain=explain,
     )
 

@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import Literal, cast
 
 from siloquent.errors import RequestError, SyntaxProblem
-from siloquent.explore.spec.aggregates import Aggregate, Average, Count, Deviation, Quantile, Sum, Variance
+from siloquent.explore.spec.aggregates import Aggregate, Average, Count, Deviation, Distinct, Quantile, Sum, Variance
 from siloquent.explore.spec.language.conditions import read_predicate
 from siloquent.explore.spec.language.cursor import Cursor
 from siloquent.explore.spec.language.refusals import (
@@ -30,6 +30,10 @@ _SEPARATORS = Refusal("Numbers use a decimal point and no thousands separators."
 _IN_ROWS = Refusal(
     "The errors of SUM, AVG, VAR and STDDEV are in the attribute's unit, not in rows.", "ERROR 5000, without ROWS"
 )
+_IN_VALUES = Refusal("The error of COUNT(DISTINCT ...) is a number of values, not of rows.", "ERROR 20, without ROWS")
+_DISTINCT = Refusal(
+    "DISTINCT is supported only as COUNT(DISTINCT attribute), of one attribute.", "COUNT(DISTINCT ward)"
+)
 
 
 def is_at_aggregate(cursor: Cursor) -> bool:
@@ -48,8 +52,8 @@ def read_aggregate(cursor: Cursor) -> Aggregate:
         raise cursor.build_refusal(
             Refusal("Aggregates cannot be nested.", "query the inner aggregate for each group, with its own ERROR")
         )
-    if cursor.is_at("DISTINCT"):
-        raise cursor.build_problem()
+    if cursor.is_at("DISTINCT") and function != "COUNT":
+        raise cursor.build_refusal(_DISTINCT)
     aggregate = _read_arguments(cursor, function)
     if cursor.take("FILTER"):
         cursor.expect("(")
@@ -71,11 +75,25 @@ def _read_arguments(cursor: Cursor, function: str) -> Aggregate:
         return aggregate
     if cursor.is_at("CASE"):
         return read_case(cursor, function)
+    if function == "APPROX_COUNT_DISTINCT" or (function == "COUNT" and cursor.take("DISTINCT")):
+        return _read_distinct(cursor)
     if function == "COUNT":
         return read_count(cursor)
     if function == "SUM" and is_at_one(cursor):
         return read_count(cursor)
     return _read_of_attribute(cursor, function)
+
+
+def _read_distinct(cursor: Cursor) -> Distinct:
+    """Parse the attribute of COUNT(DISTINCT a), in parentheses of its own or not, and the closing one."""
+    refusal = cursor.build_refusal(_DISTINCT)
+    inner = cursor.take("(")
+    if cursor.token.kind not in ("word", "quoted"):
+        raise refusal
+    name = cursor.take_attribute()
+    if not cursor.take(")") or (inner and not cursor.take(")")):
+        raise refusal
+    return Distinct(name)
 
 
 def _build_aggregate_refusal(cursor: Cursor) -> RequestError:
@@ -217,6 +235,7 @@ class Tail:
     beta: Fraction = DEFAULT_BETA
     joint: bool = False
     at_least: int | None = None
+    groups_each: int | None = None
     reuse: Reuse = "declared"
     optimistic: bool = False
 
@@ -231,7 +250,7 @@ class Tail:
 
 
 def read_tail(cursor: Cursor, asked: Sequence[Aggregate]) -> tuple[Promise, Tail]:
-    """Parse ERROR or BUDGET, CONFIDENCE, FOR AT LEAST, REUSE and PREFER in any order, each once, up to the end."""
+    """Parse ERROR or BUDGET, CONFIDENCE, FOR AT LEAST, AT MOST, REUSE and PREFER in any order, up to the end."""
     if not cursor.is_at(*TAIL) and not cursor.is_over:
         raise cursor.build_problem(*CLAUSES[1:])
     tail, left = Tail(asked), list(TAIL)
@@ -266,7 +285,7 @@ def _read_error(cursor: Cursor, tail: Tail) -> None:
         error = cursor.take_number("ERROR")
         in_rows = place >= len(tail.asked) or isinstance(tail.asked[place], (Count, Quantile))
         if cursor.is_at("ROWS") and not in_rows:
-            raise cursor.build_refusal(_IN_ROWS)
+            raise cursor.build_refusal(_IN_VALUES if isinstance(tail.asked[place], Distinct) else _IN_ROWS)
         tail.bounds.append(Bound(error, cursor.take("ROWS", "PERCENT") == "PERCENT"))
         if cursor.is_at("%"):
             raise cursor.build_refusal(Refusal("A share of size_hint must be written with PERCENT.", "ERROR 2 PERCENT"))
@@ -309,6 +328,13 @@ def _read_for(cursor: Cursor, tail: Tail) -> None:
     cursor.expect("ROWS")
 
 
+def _read_at(cursor: Cursor, tail: Tail) -> None:
+    cursor.expect("MOST")
+    tail.groups_each = read_whole(cursor, "AT MOST")
+    cursor.expect("GROUPS", "GROUP")
+    cursor.expect("EACH")
+
+
 def _read_reuse(cursor: Cursor, tail: Tail) -> None:
     tail.reuse = cast(Reuse, cursor.expect("ANY", "NONE", "SIMULTANEOUS").lower())
 
@@ -323,6 +349,7 @@ _READERS = {
     "BUDGET": _read_budget,
     "CONFIDENCE": _read_confidence,
     "FOR": _read_for,
+    "AT": _read_at,
     "REUSE": _read_reuse,
     "PREFER": _read_prefer,
 }

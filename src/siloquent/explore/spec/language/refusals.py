@@ -13,7 +13,7 @@ RESERVED = frozenset(_RESERVED.split())
 """Words that are names only in double quotes; all others are distinguished from names by their position."""
 
 CLAUSES = ("FROM", "WHERE", "GROUP BY", "HAVING", "ORDER BY", "ERROR", "BUDGET")
-TAIL = ("ERROR", "BUDGET", "CONFIDENCE", "FOR", "REUSE", "PREFER")
+TAIL = ("ERROR", "BUDGET", "CONFIDENCE", "FOR", "AT", "REUSE", "PREFER")
 LIMITS = ("LIMIT", "OFFSET", "FETCH")
 COMPARISONS = ("=", "!=", "<", "<=", ">", ">=")
 
@@ -87,8 +87,8 @@ WHY_NOT: dict[str, Refusal] = {
     ),
     **dict.fromkeys(_STATEMENTS.split(), _READS),
     "DISTINCT": Refusal(
-        "DISTINCT is not supported: which values occur is private, and it has no error bound. "
-        "Groups are already distinct, include empty ones, and take DISTINCT.",
+        "DISTINCT is supported only in COUNT(DISTINCT attribute), and with all keys of GROUP BY: which values occur is "
+        "private.",
         AskWith("SELECT ward FROM visits GROUP BY ward HAVING COUNT(*) > 100 ERROR 50"),
     ),
     "FILTER": Refusal("FILTER follows an aggregate.", "COUNT(*) FILTER (WHERE ward IS NOT NULL)"),
@@ -153,12 +153,12 @@ OTHER_AGGREGATES: dict[str, Refusal] = {
     "MODE": _MODE,
     **dict.fromkeys(("FIRST", "LAST", "ANY_VALUE", "ARRAY_AGG", "LIST", "STRING_AGG", "GROUP_CONCAT"), _ROWS),
     **dict.fromkeys(("ROW_NUMBER", "RANK", "DENSE_RANK", "NTILE", "LAG", "LEAD"), _WINDOW),
-    "APPROX_COUNT_DISTINCT": WHY_NOT["DISTINCT"],
 }
 """SQL functions over many rows that are not supported, or not yet."""
 
 AGGREGATES = (
     "COUNT",
+    "APPROX_COUNT_DISTINCT",
     "COUNT_IF",
     "COUNTIF",
     "SUM",

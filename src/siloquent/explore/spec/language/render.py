@@ -10,7 +10,7 @@ from decimal import Decimal
 from functools import singledispatch
 from itertools import zip_longest
 
-from siloquent.explore.spec.aggregates import Aggregate, Average, Count, Deviation, Quantile, Sum, Variance
+from siloquent.explore.spec.aggregates import Aggregate, Average, Count, Deviation, Distinct, Quantile, Sum, Variance
 from siloquent.explore.spec.derived import Derived, Function, Measured, Number
 from siloquent.explore.spec.language.refusals import RESERVED
 from siloquent.explore.spec.language.sql import EVERY_ROW
@@ -64,6 +64,7 @@ def render(query: Query) -> str:
         _render_choice(query),
         _render_presentation(query.presentation) if query.presentation is not None else "",
         _render_promise(query.promise),
+        "" if query.groups_each is None else f"AT MOST {query.groups_each} GROUPS EACH",
         "" if query.reuse == "declared" else f"REUSE {query.reuse.upper()}",
         "PREFER OPTIMISTIC" if query.optimistic else "",
     ]
@@ -79,6 +80,8 @@ def render_aggregate(aggregate: Aggregate) -> str:
     if isinstance(aggregate, Count):
         return "COUNT(*)"
     name = render_name(aggregate.attribute)
+    if isinstance(aggregate, Distinct):
+        return f"COUNT(DISTINCT {name})"
     if isinstance(aggregate, Quantile):
         share = format_number(aggregate.share)
         return f"MEDIAN({name})" if share == "0.5" else f"QUANTILE({name}, {share})"

@@ -122,6 +122,7 @@ def read_select(cursor: Cursor, *, explain: bool = False) -> Query:
         join=source.join,
         reuse=tail.reuse,
         optimistic=tail.optimistic,
+        groups_each=tail.groups_each,
         explain=explain,
         presentation=presentation,
     )

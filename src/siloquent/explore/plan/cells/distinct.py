@@ -1,0 +1,177 @@
+"""COUNT(DISTINCT a) without data: what is counted in each group, and by how much one unit changes it.
+
+Proofs: docs/explanation/distinct.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from siloquent.errors import RequestError
+from siloquent.explore.plan.cells.compiled import CompiledWorkload, DistinctUnits, DistinctValues, WorkloadPart
+from siloquent.explore.plan.cells.keys import build_value_key, list_keys
+from siloquent.explore.plan.cells.predicates import compile_keys, compile_workload
+from siloquent.explore.plan.public_joins import inline_join
+from siloquent.explore.spec.aggregates import Aggregate, Count, Distinct
+from siloquent.explore.spec.language.refusals import quote_name
+from siloquent.explore.spec.language.render import render, render_aggregate
+from siloquent.explore.spec.language.sql import EVERY_ROW
+from siloquent.explore.spec.query import Cube, GroupBy, Query, Ranges, SomeGroups
+from siloquent.fixes import AskWith, FixLike
+from siloquent.maths.sensitivity.linear import Sensitivity
+from siloquent.schema import Attribute, TableSchema
+
+
+def check_distinct(query: Query, schema: TableSchema) -> None:
+    """Refuse COUNT(DISTINCT a) of an attribute that neither names the users nor has declared values.
+
+    Raises:
+        RequestError: it is a text, an id, or the rows of the table are units.
+    """
+    for aggregate in query.bounded:
+        if not isinstance(aggregate, Distinct):
+            continue
+        attribute = schema.domain[aggregate.attribute]
+        if attribute.is_countable or _names_users(attribute, schema):
+            continue
+        if schema.unit.kind == "row":
+            raise RequestError(
+                f"Each row of {schema.name!r} is a person of its own, so COUNT(*) counts them; which values "
+                f"{attribute.name!r} has is not declared.",
+                fix=_suggest(query, aggregate, Count(test=aggregate.test)),
+            )
+        raise RequestError(
+            f"Which values {attribute.name!r} has is not declared, so they cannot be counted.",
+            fix=_suggest(query, aggregate, replace(aggregate, attribute=schema.unit.column)),
+        )
+
+
+def _suggest(query: Query, wrong: Aggregate, right: Aggregate) -> FixLike:
+    """Return ``query`` with ``right`` in place of ``wrong``; without a question, if it would have ``right`` twice."""
+    if right in query.bounded:
+        return f"remove {render_aggregate(wrong)}"
+    items = tuple(replace(one, aggregate=right) if one.aggregate == wrong else one for one in query.others)
+    asked = replace(query, aggregate=right if query.aggregate == wrong else query.aggregate, others=items)
+    for name in ("having", "top"):
+        choice = getattr(asked, name)
+        if choice is not None and choice.of == wrong:
+            asked = replace(asked, **{name: replace(choice, of=right)})
+    return AskWith(render(asked), render_aggregate(right))
+
+
+def _names_users(attribute: Attribute, schema: TableSchema) -> bool:
+    return schema.unit.kind == "user" and schema.domain[schema.unit.column] is attribute
+
+
+def compile_distinct(query: Query, schema: TableSchema) -> CompiledWorkload:
+    """Compile COUNT(DISTINCT a) of every group of ``query``.
+
+    Raises:
+        UnknownName, RequestError: as for ``compile_workload``; or groups overlap.
+    """
+    assert isinstance(query.aggregate, Distinct)
+    check_distinct(query, schema)
+    attribute = schema.domain[query.aggregate.attribute]
+    if _names_users(attribute, schema):
+        return _compile_units(query, schema, attribute.name)
+    return _compile_values(query, schema, attribute)
+
+
+def _compile_units(query: Query, schema: TableSchema, name: str) -> CompiledWorkload:
+    compiled = compile_workload(replace(query, aggregate=Count(), groups_each=None), schema)
+    if len(compiled.parts) > 1 or not (compiled.disjoint or compiled.answers == 1):
+        raise RequestError(
+            "COUNT(DISTINCT ...) takes groups that do not overlap.", fix="GROUP BY, or one question for each predicate"
+        )
+    (part,) = compiled.parts
+    groups = _list_groups(part)
+    number = len(np.unique(groups[groups >= 0]))
+    each = schema.unit.max_rows if query.groups_each is None else query.groups_each
+    each = min(each, number)
+    return replace(
+        compiled,
+        sensitivity=_bound_units(each, number, replace_one=compiled.replace_one),
+        rows=max(each, 1),
+        distinct=DistinctUnits(name, each, groups),
+    )
+
+
+def _bound_units(each: int, groups: int, *, replace_one: bool) -> Sensitivity:
+    """Bound the change of the numbers of units in ``groups`` groups, each unit in ``each`` of them, by one unit."""
+    moved = min(2 * each, groups) if replace_one else each
+    return Sensitivity(moved, moved, min(each, 1))
+
+
+def _list_groups(part: WorkloadPart) -> NDArray[np.int64]:
+    """List the answer of each cell, -1 for cells that do not count."""
+    if part.weights is None:
+        return part.column
+    answers = np.append(np.where(part.weights.any(axis=0), part.weights.argmax(axis=0), -1), -1)
+    return np.asarray(answers[part.column], dtype=np.int64)
+
+
+def _compile_values(query: Query, schema: TableSchema, attribute: Attribute) -> CompiledWorkload:
+    query = inline_join(query, schema)
+    workload = query.workload
+    every = workload.all_groups if isinstance(workload, SomeGroups) else workload
+    if not isinstance(every, (GroupBy, Cube, Ranges)) and every != EVERY_ROW:
+        raise RequestError(
+            "COUNT(DISTINCT ...) takes groups that do not overlap.",
+            fix=f"SELECT COUNT(DISTINCT {quote_name(attribute.name)}) with WHERE, one question for each predicate",
+        )
+    keys, is_prefix = ([], False) if every == EVERY_ROW else list_keys(every, schema.domain)
+    if is_prefix:
+        raise RequestError("COUNT(DISTINCT ...) takes groups that do not overlap.", fix="HISTOGRAM instead of PREFIX")
+    chosen = workload.chosen if isinstance(workload, SomeGroups) else None
+    bare = replace(query, aggregate=Count(), groups_each=None)
+    compiled = compile_keys(keys, build_value_key(attribute, 1), bare, schema, chosen=chosen)
+    (part,) = compiled.parts
+    columns = np.unique(part.column[part.column >= 0])
+    room = np.bincount(columns // attribute.steps, minlength=compiled.answers)
+    found = _bound_change(room, schema.unit.max_rows, replace_one=compiled.replace_one)
+    return replace(compiled, sensitivity=found, distinct=DistinctValues(attribute.name, attribute.steps))
+
+
+def _bound_change(room: NDArray[np.int64], rows: int, *, replace_one: bool) -> Sensitivity:
+    """Bound the change of the numbers of values that occur by one unit.
+
+    Args:
+        room: The number of values that may occur in each group, shape (answers,).
+        rows: The most rows of one unit.
+    """
+    largest = min(rows, int(room.max(initial=0)))
+    if not replace_one or np.count_nonzero(room) <= 1:
+        return Sensitivity(min(rows, int(room.sum())), _fill(room, rows), largest)
+    squared = min(2 * _fill(room, rows), _fill(np.minimum(room, rows), 2 * rows))
+    return Sensitivity(min(2 * rows, int(room.sum())), squared, largest)
+
+
+def _fill(room: NDArray[np.int64], rows: int) -> int:
+    """Return the largest sum of squares of whole numbers up to ``room`` that add up to at most ``rows``."""
+    total = 0
+    for size in sorted(room.tolist(), reverse=True):
+        taken = min(size, rows)
+        total, rows = total + taken * taken, rows - taken
+        if not rows:
+            break
+    return total
+
+
+def describe_distinct(workloads: Sequence[CompiledWorkload]) -> list[str]:
+    """Return the notes on users that are counted in some of their groups only, and on what counts as a value."""
+    notes = []
+    for one in workloads:
+        if isinstance(one.distinct, DistinctUnits) and one.distinct.groups_each < one.answers:
+            each = one.distinct.groups_each
+            groups = "one group" if each == 1 else f"at most {each:,} groups"
+            notes.append(
+                f"each {one.distinct.attribute} counts in {groups}, drawn among those with rows of it: groups of those "
+                f"with more are too low (AT MOST {each + 1} GROUPS EACH counts more of them, at a higher price)"
+            )
+        elif isinstance(one.distinct, DistinctValues):
+            notes.append(f"distinct values of {one.distinct.attribute} are those declared")
+    return list(dict.fromkeys(notes))
