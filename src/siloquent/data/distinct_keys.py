@@ -128,8 +128,8 @@ def _build_part(name: str) -> exp.Expr:
 def rank_own_keys(salt: str, text: exp.Expr, *, hashed: bool) -> exp.Window:
     """Return 1, 2, ... over a user's keys (``u``, ``key``), in an order of only the user, the key and the salt.
 
-    ``text``: the key as text. With ``hashed``, each user has an order of its own; otherwise keys that are late in the common one would be counted
-    for few users. Users whose text differs between engines share one order.
+    ``text``: the key as text. With ``hashed``, each user has an order of its own; otherwise keys that are late in the
+    common one would be counted for few users. Users whose text differs between engines share one order.
     """
     who = [try_cast(quote_name(_USER), "VARCHAR")] if hashed else []
     parts = [exp.Literal.string(salt), *who, text]

@@ -174,7 +174,7 @@ def compile_query(query: Query, schema: TableSchema) -> CompiledWorkload:
     Raises:
         UnknownName, RequestError: the query does not fit the declaration.
     """
-    compile = compile_distinct if isinstance(query.aggregate, Distinct) else compile_workload
+    build = compile_distinct if isinstance(query.aggregate, Distinct) else compile_workload
     # The promise does not affect the matrices: with a placeholder for it, all accuracies share one compilation.
     bare = replace(
         query,
@@ -186,7 +186,7 @@ def compile_query(query: Query, schema: TableSchema) -> CompiledWorkload:
         alias="",
         presentation=None,
     )
-    return _workloads.get((bare, SchemaKey(schema), are_lifted()), lambda: compile(bare, schema))
+    return _workloads.get((bare, SchemaKey(schema), are_lifted()), lambda: build(bare, schema))
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,7 +51,7 @@ class _OfAttribute(_OfRows):
 
 @dataclass(frozen=True, slots=True)
 class Distinct(_OfAttribute):
-    """COUNT(DISTINCT attribute): the number of users with a row, if it names them; else of declared values that occur."""
+    """COUNT(DISTINCT attribute): how many users have a row, if it names them; else how many declared values occur."""
 
 
 @dataclass(frozen=True, slots=True)
