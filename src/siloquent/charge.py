@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
-from siloquent.errors import KeyReused, NotAllowed, RequestError
+from siloquent.errors import KeyReused, LedgerError, NotAllowed, RequestError
 from siloquent.fixes import UseOption, join_choices
 from siloquent.ledger import Account, Ledger, Permit, SettledAnswer
+from siloquent.ledger.rules import parse_table_name
 from siloquent.privacy import ATTO, FREE, Composed, Cost, Event, Guarantee, format_digits, get_accountant, parse_exact
 from siloquent.readable import Readable
 from siloquent.releases.provenance import Provenance
@@ -45,12 +47,13 @@ class Charge:
     Attributes:
         key: The idempotency key given by the caller.
         account: The account that is charged.
-        digest: The digest that the key is bound to, from ``compute_request_digest``.
+        digest: The digest that a new key is bound to, from ``compute_request_digest``.
         max_cost: The highest price in the account's epsilon or rho, as text.
         what: The task's noun for the request in messages, such as "question" or "sketch".
         dearer: The advice in messages if it costs too much, such as "ask for a wider error".
         step: The index of this charge within its request; each step has its own permit.
         before: The amount charged for the request's earlier steps.
+        alike: The digests of the same request under earlier table files, which mean the same: keys bound to them fit.
     """
 
     key: str | None
@@ -61,6 +64,7 @@ class Charge:
     dearer: str = "a smaller budget"
     step: int = 1
     before: Event = FREE
+    alike: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.key is not None and not (1 <= len(self.key) <= 64 and self.key.isascii() and self.key.isprintable()):
@@ -85,16 +89,42 @@ class Charge:
         Raises:
             KeyReused: the key belongs to another request.
         """
+        return self._look_up(session)[0]
+
+    def find_digest(self, session: WorkspaceSession) -> str:
+        """Return the digest that the key is bound to, today's if it is new.
+
+        What is kept beside a permit, such as finished steps, is found by it: under another name it would be released
+        a second time for one charge.
+
+        Raises:
+            KeyReused: as for ``find_existing``.
+        """
+        return self._look_up(session)[1]
+
+    def record_use(self, session: WorkspaceSession) -> None:
+        """Record today's declaration if the key is bound to an earlier one that means the same.
+
+        A release that names today's declaration can then be verified after the next change, too. If the ledger cannot
+        be written, the stored answer is returned all the same.
+        """
+        if self.find_digest(session) != self.digest:
+            with suppress(LedgerError):
+                session.record_declaration(parse_table_name(self.account.name))
+
+    def _look_up(self, session: WorkspaceSession) -> tuple[Permit | SettledAnswer | None, str]:
+        """Return the earlier charge under this key, if any, and the digest that the key is bound to."""
+        for digest in (self.digest, *self.alike) if self.own_key is not None else ():
+            with suppress(KeyReused):
+                found = session.ledger.find_charge(self.account.name, key=self.own_key or "", digest=digest)
+                return found, self.digest if found is None else digest
         if self.own_key is None:
-            return None
-        try:
-            return session.ledger.find_charge(self.account.name, key=self.own_key, digest=self.digest)
-        except KeyReused:
-            raise KeyReused(
-                f"The key {self.key!r} belongs to another {self.what}, or to this one before its table was declared "
-                "anew.",
-                fix=f"repeat that {self.what} under that declaration, or use a new key, which is charged",
-            ) from None
+            return None, self.digest
+        raise KeyReused(
+            f"The key {self.key!r} belongs to another {self.what}, or to this one before its table was declared "
+            "otherwise: with other rows, columns or another promise.",
+            fix=f"repeat that {self.what} under that declaration, or use a new key, which is charged",
+        )
 
     def find_cost_refusal(self, session: WorkspaceSession, event: Event) -> RequestError | None:
         """Return the refusal if ``event`` plus earlier charges exceeds ``max_cost``; None otherwise.
@@ -127,8 +157,8 @@ class Charge:
         """
         session.require_samplers()
         session.open_account(self.account.name, event)
-        mark = session.compute_account_mark(self.account.name)
-        return session.ledger.reserve(self.account.name, event, key=self.own_key, digest=self.digest, source_mark=mark)
+        mark, digest = session.compute_account_mark(self.account.name), self.find_digest(session)
+        return session.ledger.reserve(self.account.name, event, key=self.own_key, digest=digest, source_mark=mark)
 
     def find_or_reserve(
         self, session: WorkspaceSession, planned: PricedPlan, *, rehearse: Callable[[], object] | None = None
@@ -142,6 +172,7 @@ class Charge:
         """
         held = self.find_existing(session)
         if held is not None:
+            self.record_use(session)
             return held
         if rehearse is not None:
             rehearse()
@@ -162,11 +193,12 @@ class Charge:
                 return kept, True
             raise
 
-    def derive_seed(self, ledger: str) -> int | None:
+    def derive_seed(self, session: WorkspaceSession) -> int | None:
         """Derive a public seed that is the same at every retry, so that the same permit fits; None without a key."""
         if self.own_key is None:
             return None
-        return int.from_bytes(hashlib.sha256(f"{ledger}|{self.own_key}|{self.digest}".encode()).digest())
+        text = f"{session.ledger.id}|{self.own_key}|{self.find_digest(session)}"
+        return int.from_bytes(hashlib.sha256(text.encode()).digest())
 
 
 def _key_of(account: str, step: int, key: str) -> str:
@@ -185,6 +217,33 @@ def compute_request_digest(session: WorkspaceSession, account: Account, schema: 
     """Return the SHA-256 of requester, request, account and declaration, to which an idempotency key is bound."""
     whole = [session.analyst or "", account.name, *parts, schema.digest, schema.version]
     return hashlib.sha256(json.dumps(whole, ensure_ascii=False).encode()).hexdigest()
+
+
+def bind_request(
+    session: WorkspaceSession,
+    account: Account,
+    schema: TableSchema,
+    *parts: Any,
+    key: str | None,
+    columns: Collection[str] | None = None,
+    also: Sequence[str] = (),
+    **terms: Any,
+) -> Charge:
+    """Build the charge of a request whose key fits as long as the declaration means the same for it.
+
+    A change of budgets, shares, labels or constraints, which leave an answer as it is, must not make a paid answer
+    unreachable or an open permit useless.
+
+    Args:
+        parts: What is asked, as for ``compute_request_digest``.
+        columns: The columns that it reads; None: all.
+        also: Further declared facts that the answer depends on, such as ``size_hint``.
+        terms: Further attributes of ``Charge``.
+    """
+    files = session.list_files_alike(schema, columns, also)
+    digests = (compute_request_digest(session, account, replace(schema, digest=file), *parts) for file in files)
+    own = compute_request_digest(session, account, schema, *parts)
+    return Charge(key, account, own, alike=tuple(one for one in digests if one != own), **terms)
 
 
 def require_planned(permit: Permit, event: Event) -> None:

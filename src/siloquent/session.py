@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
@@ -236,13 +236,18 @@ class WorkspaceSession:
     def open_planned_table(self, schema: TableSchema, *, spent: str = "nothing") -> PrivateTable:
         """Return the private table that a plan for ``schema`` may measure; refuse a table redeclared since.
 
-        Noise planned for another declaration may be too small for the effect that one row can have now.
+        Noise planned for another declaration may be too small for the effect that one row can have now. Once something
+        is spent, the table that was opened for the plan is used as it is: whatever becomes of the table file meanwhile,
+        the charge has its answer.
 
         Args:
             spent: The cost that the refusal reports.
         Raises:
             SchemaError: the table is no longer declared as ``schema``; or as for ``table``.
         """
+        opened = self._tables.get(schema.name)
+        if spent != "nothing" and opened is not None and opened[0] is schema and opened[1].is_current:
+            return opened[1]
         table = self.table(schema.name)
         self.require_same_declaration(schema, spent=spent)
         return table
@@ -327,7 +332,7 @@ class WorkspaceSession:
         name = parse_table_name(account)
         if self._find_account(account) is not None:
             if name in self.list_tables() and self.schema(name).account == account.partition("/")[0]:
-                self._declared.record(self.schema(name).account, self._describe(name))
+                self.record_declaration(name)
             return
         line = self._list_charged(name)
         if self._find_account(line[-1].name) is None:  # afterwards the ledger refuses, and records it
@@ -338,6 +343,26 @@ class WorkspaceSession:
             own: dict[str, Any] = {key: getattr(one, key) for key in ("accountant", "unit", "adjacency", "disclosures")}
             own["declaration"] = self._describe(name)
             self.ledger.open_account(one.name, limit=one.limit, parent=one.parent, **({} if one.parent else own))
+
+    def list_files_alike(
+        self, schema: TableSchema, columns: Collection[str] | None = None, also: Sequence[str] = ()
+    ) -> list[str]:
+        """Return the digests of recorded table files under which a request on ``columns`` means as under ``schema``.
+
+        Args:
+            schema: Of today, or with the digest of an earlier file: none if that was never recorded.
+            columns: The columns that the request reads; None: all, in their order.
+            also: Further declared facts that it depends on, such as ``size_hint``.
+        """
+        is_current = self.schema(schema.name).digest == schema.digest
+        declared = self._describe(schema.name) if is_current else self._declared.get_file(schema.account, schema.digest)
+        return [] if declared is None else self._declared.list_files(schema.account, declared, columns, also)
+
+    def record_declaration(self, name: str) -> None:
+        """Record how table ``name`` is declared now, if its account is open and recorded something else last."""
+        account = self.schema(name).account
+        if self._find_account(account) is not None:
+            self._declared.record(account, self._describe(name))
 
     def list_changes(self, name: str) -> tuple[DeclarationChange, ...]:
         """Return what is declared of table ``name`` otherwise than recorded at its account, each change with its class.
@@ -531,8 +556,7 @@ class WorkspaceSession:
             if known is not None and known.limit != limit:
                 self._set_limit(name, share, limit)
         account = self._read_account(schema.account, whole, schema)
-        if self._find_account(account.name) is not None:
-            self._declared.record(account.name, self._describe(name))
+        self.record_declaration(name)
         return account
 
     def share_limits(self, name: str) -> dict[str, Cost]:

@@ -82,9 +82,9 @@ def test_what_was_paid_under_a_key_is_found_again_and_is_nobody_elses(session: W
 
 
 def test_a_seed_is_the_same_at_every_retry_and_another_under_another_key(session: WorkspaceSession) -> None:
-    seeds = {charge(session, key).derive_seed("ledger") for key in ("a", "a", "b")}
+    seeds = {charge(session, key).derive_seed(session) for key in ("a", "a", "b")}
     assert len(seeds) == 2
-    assert charge(session, None).derive_seed("ledger") is None
+    assert charge(session, None).derive_seed(session) is None
 
 
 def test_a_permit_for_something_else_measures_nothing(session: WorkspaceSession) -> None:

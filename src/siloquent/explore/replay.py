@@ -12,6 +12,7 @@ from siloquent.errors import LedgerError, SiloquentError
 from siloquent.explore.estimate import QueryProgress, assemble
 from siloquent.explore.plan.limits import lifted
 from siloquent.explore.plan.public_joins import build_canonical_request, build_first_canonical_request
+from siloquent.explore.plan.rules import depends_on_size, list_read_columns
 from siloquent.explore.plan.steps import plan_query, plan_second_step
 from siloquent.explore.release import render_release
 from siloquent.explore.spec import parse
@@ -140,9 +141,11 @@ def _was_asked_as(
     session: WorkspaceSession, schema: TableSchema, stored: SettledAnswer, digest: str, meanings: set[tuple[str, ...]]
 ) -> bool:
     """Do the same as ``_was_asked_under`` with one of ``meanings``."""
-    account = session.ledger.get_account(stored.account)
+    account, query = session.ledger.get_account(stored.account), parse(read_request(stored.payload))
     askers = {None, session.analyst, stored.account.partition("/")[2] or None}
     entries = session.ledger.iter_entries(account=stored.account)
+    also = ("size_hint",) if depends_on_size(query) else ()
+    alike = session.list_files_alike(replace(schema, digest=digest), list_read_columns(query, schema), also)
     kept = {str(one.body.get("digest")) for one in entries if one.kind == "reserve" and one.body["key"] == stored.key}
     return any(
         compute_request_digest(
@@ -152,5 +155,6 @@ def _was_asked_as(
         for meaning in meanings
         for asker in askers
         for version in range(1, schema.version + 1)
-        for then in [replace(schema, version=version, digest=digest)]
+        for file in (digest, *alike)
+        for then in [replace(schema, version=version, digest=file)]
     )

@@ -7,8 +7,8 @@ from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from siloquent.charge import RESERVED, Charge, compute_request_digest, require_planned
-from siloquent.errors import BudgetExceeded, DataError, RequestError
+from siloquent.charge import RESERVED, Charge, bind_request, require_planned
+from siloquent.errors import BudgetExceeded, DataError, RequestError, SchemaError, SiloquentError
 from siloquent.explore.estimate import (
     QueryProgress,
     assemble,
@@ -25,6 +25,7 @@ from siloquent.explore.plan.public_joins import build_canonical_request
 from siloquent.explore.plan.quantiles import describe_steps
 from siloquent.explore.plan.reuse.earlier_answers import EarlierAnswers
 from siloquent.explore.plan.reuse.plans import apply_reuse, restore_paid_step
+from siloquent.explore.plan.rules import depends_on_size, list_read_columns
 from siloquent.explore.plan.steps import PlanStep, QueryPlan, describe_sizes, plan_query, plan_second_step
 from siloquent.explore.reusable_answers import load_reusable_answers
 from siloquent.explore.spec import Answer, Query, render
@@ -209,7 +210,9 @@ def _run(prepared: PreparedQuery, asked: Charge, *, is_told: bool) -> Answer:
             current = _plan(session, course.query, course.schema, asked, held)
         else:
             current = _load_settled_since(prepared)
-        if held is None:
+        if held is not None:
+            asked.record_use(session)
+        else:
             session.require_same_declaration(course.schema)
             if is_told:
                 _require_no_dearer(prepared, current)
@@ -261,11 +264,15 @@ def _finish_answer(prepared: PreparedQuery, asked: Charge, held: Permit | Settle
     progress = progress.add_step(*_settle_step(session, progress, *opened, asked, earlier.changed))
     if course.second is not None:
         progress = _take_second_step(session, progress, asked.build_next_step(progress.event))
-    return replace(assemble(progress), labels=find_labels(course.query, session.schema(course.schema.name)))
+    try:
+        shown = session.schema(course.schema.name)  # labels may change at any time
+    except SiloquentError:  # the table file has become invalid meanwhile; the answer is paid for
+        shown = course.schema
+    return replace(assemble(progress), labels=find_labels(course.query, shown))
 
 
 def _take_second_step(session: WorkspaceSession, progress: QueryProgress, asked: Charge) -> QueryProgress:
-    """Take the second step. If its reservation is refused, the first one is kept, since it was paid for.
+    """Take the second step. If it is refused before its reservation, the first one is kept, since it was paid for.
 
     A failure after the reservation is not a refusal: it is raised, and states what was spent.
     """
@@ -282,7 +289,7 @@ def _take_second_step(session: WorkspaceSession, progress: QueryProgress, asked:
             if too_dear := asked.find_cost_refusal(session, step.event):
                 return progress.mark_stopped(f"{_KEPT}: {too_dear.detail}")
         taken = _reserve_step(session, progress, step, asked, earlier, held)
-    except (BudgetExceeded, RequestError) as refused:
+    except (BudgetExceeded, DataError, RequestError, SchemaError) as refused:
         return progress.mark_stopped(f"{_KEPT}: {refused.detail}")
     return progress.add_step(*_settle_step(session, progress, *taken, asked, earlier.changed))
 
@@ -292,8 +299,18 @@ def build_charge(
 ) -> Charge:
     """Build the charge of ``query`` for the ledger."""
     schema = session.schema(query.table)
-    digest = compute_request_digest(session, account, schema, *build_canonical_request(query, schema))
-    return Charge(key, account, digest, max_cost, what="question", dearer="")
+    return bind_request(
+        session,
+        account,
+        schema,
+        *build_canonical_request(query, schema),
+        key=key,
+        max_cost=max_cost,
+        columns=list_read_columns(query, schema),
+        also=("size_hint",) if depends_on_size(query) else (),
+        what="question",
+        dearer="",
+    )
 
 
 def _reserve_step(

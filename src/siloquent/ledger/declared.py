@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from siloquent.ledger.backends.storage import DECLARATION
-from siloquent.schema.changes import DeclarationChange, changes_rows, compare_declarations
+from siloquent.schema.changes import FILE, DeclarationChange, changes_rows, compare_declarations, means_the_same
 
 if TYPE_CHECKING:
     from siloquent.ledger.base import Account, Entry, Ledger
@@ -30,12 +30,14 @@ class Refresh:
 class _Known:
     """The recorded declarations of one account, read up to entry ``read``; all else follows from them.
 
-    ``replaced``: the entries at which other rows came to count, with their times: refreshes and new versions.
+    ``files``: the newest under each digest of the table file. ``replaced``: the entries at which other rows came to
+    count, with their times: refreshes and new versions.
     """
 
     read: int = 0
     since: int = 0
     last: dict[str, Any] = field(default_factory=dict)
+    files: dict[str, dict[str, Any]] = field(default_factory=dict)
     refreshes: list[Refresh] = field(default_factory=list)
     replaced: list[tuple[int, str]] = field(default_factory=list)
 
@@ -77,6 +79,21 @@ class RecordedDeclarations:
         if self._read(account).last != dict(today):
             self._ledger.declare(account, today)
 
+    def get_file(self, account: str, digest: str) -> Mapping[str, Any] | None:
+        """Return the newest declaration recorded with this digest of the table file; None if there is none."""
+        return self._read(account).files.get(digest)
+
+    def list_files(
+        self, account: str, declared: Mapping[str, Any], columns: Collection[str] | None, also: Sequence[str]
+    ) -> list[str]:
+        """Return the digests of recorded table files under which a request means what it does as ``declared``.
+
+        Args:
+            columns: The columns that the request reads, as for ``means_the_same``; also ``also``.
+        """
+        recorded = self._read(account).files
+        return [file for file, one in reversed(recorded.items()) if means_the_same(one, declared, columns, also)]
+
     def _read(self, account: str) -> _Known:
         head = self._ledger.read_head().seq
         known = self._known.setdefault(account, _Known())
@@ -100,3 +117,5 @@ def _add(known: _Known, entry: Entry) -> None:
     if entry.kind == REFRESH or any(one.effect == "new version" for one in changes):
         known.replaced.append((entry.seq, entry.at))
     known.last = declaration
+    if FILE in declaration:
+        known.files[str(declaration[FILE])] = declaration

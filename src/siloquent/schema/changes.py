@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -20,6 +20,8 @@ MEANING: Mapping[ChangeClass, str] = {
     "new version": "a new version of the rows: what was spent stays, and older answers are not drawn from",
     "new epoch": "a new epoch: what was spent was counted for another promise, so the owner decides",
 }
+FILE = "file"
+"""The recorded digest of the table file: a key is bound to it. It is not compared."""
 MAX_LISTED = 100
 """Longer lists of values are recorded as their number and digest."""
 _PROMISE = {
@@ -38,7 +40,8 @@ _FREE = {
     "reuse": "reuse of answers",
     "constraints": "constraints",
 }
-_NEVER_INDEXED = ("edges", "labels", "description")
+_SHOWN = ("labels", "description")
+_NEVER_INDEXED = ("edges", *_SHOWN)
 """Facets of a column that no value's cell depends on."""
 
 
@@ -81,7 +84,31 @@ def describe_declaration(schema: TableSchema) -> dict[str, Any]:
         "reuse": budget.reuse,
         "columns": [_describe_column(attribute) for attribute in schema.domain],
         "constraints": _digest_long([str(constraint) for constraint in schema.constraints]),
+        FILE: schema.digest,
     }
+
+
+def means_the_same(
+    before: Mapping[str, Any],
+    after: Mapping[str, Any],
+    columns: Collection[str] | None = None,
+    also: Sequence[str] = (),
+) -> bool:
+    """Return whether a request that reads ``columns`` means the same under two results of ``describe_declaration``.
+
+    It does if the promise, the rows and the cells of those columns are declared alike.
+
+    Args:
+        columns: None: all columns, in their order. Of several rows of one unit, all columns together choose those that
+            count, so that all matter there.
+        also: Further facts that the request depends on, such as ``size_hint``.
+    """
+    if after.get("unit") != "row":
+        columns = None
+    facts = (*_PROMISE, *_ROWS, *_READING, *also)
+    if any(name not in before or before[name] != after.get(name) for name in facts):
+        return False
+    return _list_cells(before, columns) == _list_cells(after, columns)
 
 
 def compare_declarations(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[DeclarationChange, ...]:
@@ -103,6 +130,16 @@ def changes_rows(changes: Sequence[DeclarationChange]) -> bool:
     A changed source shows in its marks, and a changed version in each answer.
     """
     return any(one.effect == "new version" and one.subject not in _ROWS.values() for one in changes)
+
+
+def _list_cells(declaration: Mapping[str, Any], columns: Collection[str] | None) -> list[dict[str, Any]]:
+    """Return what the cells and bins of ``columns`` follow from; listed by name unless all columns are."""
+    found = [
+        {facet: value for facet, value in one.items() if facet not in _SHOWN}
+        for one in declaration.get("columns", ())
+        if columns is None or one["name"] in columns
+    ]
+    return found if columns is None else sorted(found, key=lambda one: str(one["name"]))
 
 
 def _describe_column(attribute: Attribute) -> dict[str, Any]:

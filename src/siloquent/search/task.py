@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from siloquent.charge import Charge, PreparedRelease, compute_request_digest
+from siloquent.charge import PreparedRelease, bind_request
 from siloquent.errors import BudgetExceeded, NotAllowed, RequestError
 from siloquent.fixes import BeOwner, UseOption, build_fix, run
 from siloquent.search.catalogue import Catalogue
@@ -54,8 +54,7 @@ def prepare(session: WorkspaceSession, spec: OfferSpec, *, key: str | None = Non
         As ``offer``, except for an insufficient budget.
     """
     schema, account = session.schema(spec.table), session.get_account(spec.table)
-    digest = compute_request_digest(session, account, schema, "search offer", spec.canonical())
-    charge = Charge(key, account, digest, what="offer")
+    charge = bind_request(session, account, schema, "search offer", spec.canonical(), key=key, what="offer")
     return PreparedRelease(session, charge, plan(spec, schema), _measure_release, assemble)
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from siloquent.charge import Charge, PreparedRelease, compute_request_digest
+from siloquent.charge import Charge, PreparedRelease, bind_request
 from siloquent.errors import NotAllowed, RequestError
 from siloquent.fixes import BeOwner, UseOption, build_fix, run
 from siloquent.schema import list_bin_rules
@@ -95,8 +95,8 @@ def build_charge(
     schema, account = session.schema(spec.table), session.get_account(spec.table)
     asked = json.dumps(dump_spec(spec), sort_keys=True)
     rules = list_bin_rules(schema.domain[name] for name in spec.features)
-    digest = compute_request_digest(session, account, schema, "share", asked, also, *rules)
-    return Charge(key, account, digest, max_cost, what="release", dearer="a smaller budget")
+    parts = "share", asked, also, *rules
+    return bind_request(session, account, schema, *parts, key=key, max_cost=max_cost, what="release")
 
 
 def derive_skeleton_seed(session: WorkspaceSession, spec: ShareSpec) -> int:

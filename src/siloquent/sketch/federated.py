@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from siloquent.charge import RESERVED, Charge, compute_request_digest, require_planned
+from siloquent.charge import RESERVED, bind_request, require_planned
 from siloquent.errors import ProtocolError, RequestError
 from siloquent.fixes import UseOption, build_fix, run
 from siloquent.ledger import Permit, SettledAnswer
@@ -72,8 +72,8 @@ def build_sum(
     honest = min_parties - colluding
     # One silo under two names would change the sum twice for one charge, so the request includes the name.
     here = f"{channel.session.hex()} {channel.me}"
-    digest = compute_request_digest(session, account, schema, spec.canonical(), chosen.hash_plan.digest, here)
-    asked = Charge(f"sum-{channel.session.hex()[:32]}", account, digest, max_cost, what="sketch")
+    parts, key = (spec.canonical(), chosen.hash_plan.digest, here), f"sum-{channel.session.hex()[:32]}"
+    asked = bind_request(session, account, schema, *parts, key=key, max_cost=max_cost, what="sketch")
     held: list[Permit | SettledAnswer] = []
 
     def reserve() -> Permit | SettledAnswer:

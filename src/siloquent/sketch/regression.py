@@ -6,7 +6,7 @@ import json
 from functools import partial
 from typing import TYPE_CHECKING
 
-from siloquent.charge import Charge, compute_request_digest, run_once
+from siloquent.charge import bind_request, run_once
 from siloquent.sketch.estimate.moments import build_stored_model
 from siloquent.sketch.measure.moments import measure_moments
 from siloquent.sketch.plan.moments import MomentsPlan, MomentsSpec, plan_moments
@@ -32,8 +32,10 @@ def regress(session: WorkspaceSession, spec: MomentsSpec, *, key: str | None = N
     schema, account = session.schema(spec.table), session.get_account(spec.table)
     chosen = plan_moments(spec, schema)
     budget = {name: str(getattr(spec.budget, name)) for name in spec.budget.__dataclass_fields__}
-    asked = compute_request_digest(session, account, schema, "moments", spec.features, spec.target, spec.radius, budget)
-    charge = Charge(key, account, asked, what="model")
+    asked = "moments", spec.features, spec.target, spec.radius, budget
+    charge = bind_request(
+        session, account, schema, *asked, key=key, columns={*spec.features, spec.target}, what="model"
+    )
     stored = run_once(session, charge, chosen, partial(_measure_release, chosen))
     return build_stored_model(chosen, stored.payload, stored.event)
 

@@ -7,7 +7,7 @@ from fractions import Fraction
 from functools import singledispatch
 from typing import TYPE_CHECKING, overload
 
-from siloquent.charge import Charge, PreparedRelease, compute_request_digest
+from siloquent.charge import PreparedRelease, bind_request
 from siloquent.errors import RequestError
 from siloquent.sketch import estimate
 from siloquent.sketch.measure import measure
@@ -70,9 +70,9 @@ def prepare(
         As ``build``, except for an insufficient budget.
     """
     schema, account = session.schema(spec.table), session.get_account(spec.table)
-    digest = compute_request_digest(session, account, schema, spec.canonical(), _compute_file_digest(spec))
-    charge = Charge(key, account, digest, what="sketch")
-    seed = charge.derive_seed(session.ledger.id)
+    asked = spec.canonical(), _compute_file_digest(spec)
+    charge = bind_request(session, account, schema, *asked, key=key, what="sketch")
+    seed = charge.derive_seed(session)
     chosen = plan(spec, schema, seed=draw_public_seed() if seed is None else seed)
     return PreparedRelease(session, charge, chosen, _measure_release, assemble)
 

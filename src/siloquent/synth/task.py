@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from siloquent.charge import Charge, compute_request_digest, run_once
+from siloquent.charge import Charge, bind_request, run_once
 from siloquent.errors import RequestError
 from siloquent.notebook import build_step_display
 from siloquent.readable import Readable
@@ -76,8 +76,8 @@ def prepare(session: WorkspaceSession, spec: SynthSpec, *, key: str | None = Non
     """
     schema, account = session.schema(spec.table), session.get_account(spec.table)
     references, rules = compute_reference_digests(spec), list_bin_rules(schema.domain.attributes)
-    digest = compute_request_digest(session, account, schema, "synth", spec.canonical(), references, *rules)
-    charge = Charge(key, account, digest, what="synthesis", dearer="a smaller budget")
+    parts, also = ("synth", spec.canonical(), references, *rules), ("constraints", "size_hint")
+    charge = bind_request(session, account, schema, *parts, key=key, also=also, what="synthesis")
     prepared = PreparedSynthesis(session, charge, plan(spec, schema), references)
     if charge.find_existing(session) is None:
         prepared.require_memory()
@@ -137,5 +137,6 @@ def _open_journal(session: WorkspaceSession, charge: Charge, progress: Callable[
     """Open the journal beside the workspace's releases, under a name unique to this request and these rules."""
     if charge.own_key is None:
         return StepJournal(None, progress)
-    name = hashlib.sha256(f"{session.ledger.id}|{charge.own_key}|{charge.digest}|{RULES}".encode()).hexdigest()[:32]
+    text = f"{session.ledger.id}|{charge.own_key}|{charge.find_digest(session)}|{RULES}"
+    name = hashlib.sha256(text.encode()).hexdigest()[:32]
     return StepJournal(Path(session.workspace.folder) / "runs" / name, progress)

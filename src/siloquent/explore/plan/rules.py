@@ -13,9 +13,10 @@ from typing import Any
 
 from siloquent.errors import UnknownName
 from siloquent.explore.plan.cells.numbers import is_fraction
+from siloquent.explore.spec.aggregates import Average
 from siloquent.explore.spec.members import list_fields
 from siloquent.explore.spec.predicate import Arithmetic, Call, Column, Compare, InList, Through, Value
-from siloquent.explore.spec.query import Cube, GroupBy, Query, SomeGroups
+from siloquent.explore.spec.query import Accuracy, Cube, GroupBy, Query, SomeGroups
 from siloquent.schema import Attribute, TableSchema, list_bin_rules
 
 EXACT = "exact fractions"
@@ -26,6 +27,35 @@ def list_reading_rules(query: Query, schema: TableSchema) -> tuple[str, ...]:
     """Return the part of the identity of ``query`` besides its text; empty if all versions evaluate it alike."""
     exact = (EXACT,) if any(_is_exact(node, query, schema) for node in _iter_nodes(query)) else ()
     return (*exact, *list_bin_rules(_iter_keys(query, schema)))
+
+
+def list_read_columns(query: Query, schema: TableSchema) -> set[str]:
+    """Return the declared columns that the answer to ``query`` may follow from: every one that it names, and its base.
+
+    A constant that is spelled like a column counts as one: rather one too many than one too few.
+    """
+    words = {text.casefold() for text in _iter_texts(query)}
+    named = [one for one in schema.domain if one.name.casefold() in words]
+    return {name for one in named for name in (one.name, one.argument) if name}
+
+
+def depends_on_size(query: Query) -> bool:
+    """Return whether ``query`` means something else if the declared ``size_hint`` changes."""
+    promise = query.promise
+    in_percent = isinstance(promise, Accuracy) and any(bound.percent for bound in promise.bounds)
+    return in_percent or any(isinstance(one, Average) for one in query.aggregates)
+
+
+def _iter_texts(value: Any) -> Iterator[str]:
+    """Yield all texts within ``value``."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, tuple):
+        for part in value:
+            yield from _iter_texts(part)
+    elif (own := list_fields(type(value))) is not None:
+        for part in own:
+            yield from _iter_texts(getattr(value, part.name))
 
 
 def _iter_keys(query: Query, schema: TableSchema) -> Iterator[Attribute]:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from siloquent.charge import Charge, compute_request_digest
+from siloquent.charge import bind_request
 from siloquent.errors import NotAllowed, ProtocolError, SchemaError
 from siloquent.federation.crypto.seed_store import load_seed
 from siloquent.ledger import SettledAnswer
@@ -73,8 +73,8 @@ def _charge_and_read(session: WorkspaceSession, channel: Channel, terms: Terms, 
     if not approve(terms, told):
         raise _build_declined_error(channel, "the owner refused")
     event = Disclosure(f"profile/{spec.protocol}", told)
-    digest = compute_request_digest(session, account, schema, "profile", channel.session.hex(), spec.canonical())
-    charge = Charge(f"profile-{channel.session.hex()[:32]}", account, digest, what="profile")
+    asked, key = ("profile", channel.session.hex(), spec.canonical()), f"profile-{channel.session.hex()[:32]}"
+    charge = bind_request(session, account, schema, *asked, key=key, what="profile")
     try:
         permit = charge.reserve(session, event)
     except NotAllowed as refused:
