@@ -231,7 +231,7 @@ def _require_text_key(key: str | None) -> None:
 
 def _parse_question(session: Session, question: str | Query | SupportsQuery) -> Query:
     from siloquent.discover.language import is_discovery
-    from siloquent.explore import Query, parse, reading
+    from siloquent.explore import Query, read_question
 
     if isinstance(question, str):
         if is_discovery(question):
@@ -239,8 +239,7 @@ def _parse_question(session: Session, question: str | Query | SupportsQuery) -> 
                 "A discovery gives no answer with intervals.",
                 fix=RunCommand("discover", ("TABLE", "COLUMN"), python="session.discover.sql(TEXT)"),
             )
-        with reading(session, question):
-            return parse(question)
+        return read_question(session, question)
     return question if isinstance(question, Query) else question.query()
 
 

@@ -229,7 +229,7 @@ SELECT SUM(CASE WHEN p.smoker THEN v.days ELSE 0 END) AS days FROM visits v JOIN
 --: join-public
 SELECT w.building, SUM(v.cost) AS cost FROM visits v JOIN wards w ON v.ward = w.ward GROUP BY w.building
 
---: join-public
+--: join-public ! its keys are not written
 SELECT building, COUNT(*) AS n FROM visits NATURAL JOIN wards WHERE beds >= 30 GROUP BY building
 
 --: join-public

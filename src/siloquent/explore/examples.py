@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from siloquent.errors import AccuracyUnreachable, RequestError, SiloquentError, SyntaxProblem
@@ -20,6 +21,7 @@ from siloquent.fixes import AskWith, Fix, build_fix, run
 from siloquent.session import compute_budget_limit
 
 if TYPE_CHECKING:
+    from siloquent.explore.spec import Query
     from siloquent.schema import Attribute, TableSchema
     from siloquent.session import WorkspaceSession
 
@@ -27,6 +29,21 @@ MAX_TEXT = 4_096
 MAX_TABLES = 8
 MAX_NAMES = 16
 _ERROR = re.compile(r"ERROR [\d.]+(, [\d.]+)*")
+
+
+def read_question(session: WorkspaceSession, text: str, *, may_see: Callable[[str], bool] = lambda _: True) -> Query:
+    """Parse ``text``; a table that is declared in only one spelling may be written in another case.
+
+    Args:
+        may_see: Whether the analyst may learn that a table exists.
+    Raises:
+        RequestError: as for ``parse``, with an answerable query as its fix.
+    """
+    with reading(session, text, may_see=may_see):
+        query = parse(text)
+    names = [name for name in session.list_tables() if may_see(name)]
+    meant = [name for name in names if name.casefold() == query.table.casefold()]
+    return replace(query, table=meant[0]) if query.table not in names and len(meant) == 1 else query
 
 
 @contextmanager

@@ -75,6 +75,10 @@ def _mend(session: WorkspaceSession, query: Query, refused: SiloquentError) -> F
     """Return the question that is meant, if one like ``query`` can be asked; otherwise where its names are listed."""
     with suppress(SiloquentError):
         asked = session.schema(query.table)
+        if query.join is not None and query.join.table not in {one.name for one in asked.public}:
+            # The same question about only its first table: the other one is private, and may be unknown to the asker.
+            mended = mend(_render_plain(replace(query, join=None)), [asked])
+            return build_fix(AskWith(mended)) if mended else refused.remedy
         others = [] if query.join is None else list(asked.public)
         if not others and (mended := mend(_render_plain(query), [asked], wrong=refused)):
             return build_fix(AskWith(mended))

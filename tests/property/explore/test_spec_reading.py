@@ -44,11 +44,18 @@ def numbers_of(column: str) -> st.SearchStrategy[str]:
 
 
 numbers = st.sampled_from("ab").flatmap(numbers_of)
+CASTS = ["CAST('3' AS INTEGER)", "'-7'::INT", "CAST(9 AS DECIMAL(4, 1))", "TRY_CAST(2.5 AS INTEGER)", "'1'::DOUBLE"]
 comparisons = st.sampled_from(["=", "<>", "<", "<=", ">", ">=", "!=", "=="])
 tests = st.one_of(
     st.tuples(numbers, comparisons, numbers).map(" ".join),
     st.tuples(numbers, st.sampled_from(["BETWEEN", "NOT BETWEEN"]), numbers, st.just("AND"), numbers).map(" ".join),
     st.tuples(numbers, st.sampled_from(["IN (0, 5)", "NOT IN (1)", "IS NULL", "IS NOT NULL"])).map(" ".join),
+    st.tuples(numbers, st.sampled_from(["IS DISTINCT FROM", "IS NOT DISTINCT FROM"]), numbers).map(" ".join),
+    st.tuples(numbers, st.sampled_from(["ISNULL", "NOTNULL", "IS DISTINCT FROM NULL"])).map(" ".join),
+    st.tuples(numbers, comparisons, st.sampled_from(CASTS)).map(" ".join),
+)
+truth_tests = st.sampled_from(
+    [f"IS {word}" for word in ("TRUE", "FALSE", "UNKNOWN", "NOT TRUE", "NOT FALSE", "NOT UNKNOWN")]
 )
 conditions = st.recursive(
     tests,
@@ -56,6 +63,8 @@ conditions = st.recursive(
         st.tuples(inner, st.sampled_from(["AND", "OR"]), inner).map(" ".join),
         inner.map("NOT {}".format),
         inner.map("({})".format),
+        st.tuples(inner.map("({})".format), truth_tests).map(" ".join),
+        st.tuples(tests, truth_tests).map(" ".join),
     ),
     max_leaves=6,
 )
@@ -79,9 +88,9 @@ def spelled(node: Predicate | Expression) -> str:
         case Not(part):
             return f"(NOT {spelled(part)})"
         case And(parts):
-            return f"({' AND '.join(map(spelled, parts))})"
+            return f"({' AND '.join(map(spelled, parts)) or 'TRUE'})"
         case Or(parts):
-            return f"({' OR '.join(map(spelled, parts))})"
+            return f"({' OR '.join(map(spelled, parts)) or 'FALSE'})"
     raise AssertionError(node)
 
 

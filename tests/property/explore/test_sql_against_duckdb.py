@@ -118,6 +118,24 @@ def test_averages_of_some_rows_are_those_of_sql(engines: tuple[Session, duckdb.D
     compare(engines, text)
 
 
+SPELLED = [
+    "SELECT COUNT(*) AS n FROM visits WHERE ill IS NOT TRUE AND (days > 0) IS NOT FALSE",
+    "SELECT COUNT(*) AS n FROM visits WHERE (days > 0) IS TRUE OR (ward = 'A') IS UNKNOWN",
+    "SELECT COUNT(*) AS n FROM visits WHERE NOT ((days > 0 AND ward = 'A') IS FALSE) AND (days > 1 OR ill) IS NOT NULL",
+    "SELECT COUNT(*) AS n FROM visits WHERE ward IS DISTINCT FROM 'A' AND days IS NOT DISTINCT FROM abs(days)",
+    "SELECT COUNT(*) AS n FROM visits WHERE ward ILIKE 'a' OR (ward NOT ILIKE '%B' AND days NOTNULL)",
+    "SELECT COUNT(*) AS n FROM visits WHERE age > '40' AND days <> CAST('2' AS INTEGER) AND 1 = 1",
+    "SELECT ALL ward, COUNT(*) FILTER (ill) AS n, COUNT(ALL days) AS d FROM visits GROUP BY ward ORDER BY ward",
+]
+
+
+@pytest.mark.parametrize("text", SPELLED)
+def test_other_spellings_of_tests_are_those_of_sql(
+    text: str, engines: tuple[Session, duckdb.DuckDBPyConnection]
+) -> None:
+    compare(engines, text)
+
+
 COMPUTED = [
     "SELECT ward, 100.0 * SUM(days) / COUNT(*) AS p, COUNT(*) AS n FROM visits GROUP BY ward ORDER BY p DESC LIMIT 3",
     "SELECT ward, SUM(days) - 2 * COUNT(*) AS d, -COUNT(days) AS m FROM visits GROUP BY ALL ORDER BY d, ward",

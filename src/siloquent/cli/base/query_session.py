@@ -110,10 +110,9 @@ class WorkspaceQueries:
 
     def parse(self, text: str) -> Query:
         """Parse a query; a refusal suggests one that this session can ask."""
-        from siloquent.explore import parse, reading
+        from siloquent.explore import read_question
 
-        with reading(self.session, text):
-            return parse(text)
+        return read_question(self.session, text)
 
     def explain(self, question: Query) -> QuotedPrice:
         """Return the price of ``question``, as ``siloquent.Session.explain`` does."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import date
@@ -11,6 +11,7 @@ from typing import Any
 
 from siloquent.errors import UnknownName
 from siloquent.explore.spec.members import list_fields
+from siloquent.explore.spec.numbers import read_number
 from siloquent.explore.spec.predicate import Column, Compare, InList, Value
 from siloquent.explore.spec.query import Query
 from siloquent.schema import Attribute, TableSchema
@@ -78,21 +79,14 @@ def resolve_names(query: Query, schema: TableSchema) -> Query:
 
     words = _Rewriter(attribute=declared)
     spelled: Query = words.rewrite(query)
-    if any(attribute.kind in ("boolean", "category") or attribute.labels for attribute in _iter_domain(schema, public)):
-        spelled = _Rewriter(test=lambda test: _read_codes(test, find)).rewrite(spelled)
+    spelled = _Rewriter(test=lambda test: _read_codes(test, find)).rewrite(spelled)
     if query.join is None or query.join.key == declared(query.join.key):
         return spelled
     return replace(spelled, join=replace(query.join, key=declared(query.join.key)))
 
 
-def _iter_domain(schema: TableSchema, public: list[Any]) -> Iterator[Attribute]:
-    yield from schema.domain
-    for table in public:
-        yield from (column.attribute for column in table.columns)
-
-
 def _read_codes(test: Compare | InList, find: Callable[[str], Attribute | None]) -> Compare | InList:
-    """Return ``test`` with constants as declared: 0 and 1 of a boolean, a code of a category, or a label's value."""
+    """Return ``test`` with constants as declared: a boolean's 0 or 1, a category's code, a number's text, a label."""
     if isinstance(test, InList):
         attribute = find(test.expression.name) if isinstance(test.expression, Column) else None
         return (
@@ -123,6 +117,9 @@ def read_code(attribute: Attribute, constant: Any) -> Any:
     if attribute.kind == "boolean":
         truth = read_boolean(constant)
         return constant if truth is None else truth
+    if attribute.kind in ("integer", "real") and isinstance(constant, str):
+        number = read_number(constant)  # as SQL reads a text that is compared with a number
+        return constant if number is None else number
     is_whole = isinstance(constant, (int, Decimal)) and constant == int(constant)
     if attribute.kind == "category" and is_whole and str(int(constant)) in attribute.values:
         return str(int(constant))

@@ -29,6 +29,18 @@ def parse_decimal(value: object, what: str) -> Decimal:
     return number
 
 
+def read_number(text: str) -> Decimal | None:
+    """Return the number that ``text`` spells; None if it spells none.
+
+    >>> read_number("1.5e3"), read_number("12 May")
+    (Decimal('1.5E+3'), None)
+    """
+    try:
+        return parse_decimal(text, "A constant")
+    except RequestError:
+        return None
+
+
 def check_number(number: Decimal | int, what: str, *, before: int = MAX_DIGITS, after: int = MAX_DIGITS) -> None:
     """Refuse a number that is not finite or has more than ``before`` or ``after`` digits around the point.
 

@@ -82,10 +82,9 @@ def _price_order(sessions: Sessions, order: Order, folder: Path) -> Reply | Port
 
 
 def _price_question(session: Session, order: Order) -> Reply:
-    from siloquent.explore import parse, prepare, reading, suggest_affordable
+    from siloquent.explore import prepare, read_question, suggest_affordable
 
-    with reading(session, order.sql, may_see=order.person.may_see):
-        query = parse(order.sql)
+    query = read_question(session, order.sql, may_see=order.person.may_see)
     require_declared(session, order.person, query.table)
     with suggest_affordable(session, query):
         prepared = prepare(session, query, key=order.key)

@@ -114,11 +114,9 @@ def test_constants_keep_all_their_digits() -> None:
     [
         ("age / 2 > 3", "'/' is not supported", "//"),
         ("age + weight > 3", "mixes the attributes 'age' and 'weight'", "a < b"),
-        ("1 = 1", "is constant", "age > 30"),
+        ("1 < 2", "is constant", "age > 30"),
         ("age = NULL", "never true", "IS NULL"),
         ("ward IN ('A', NULL)", "IN never matches NULL", "ward IS NULL"),
-        ("smoker IS TRUE", "only test for NULL", "smoker = TRUE"),
-        ("ward ILIKE 'a%'", "not supported", "LIKE"),
         ("ward || 'x' = 'Ax'", "concatenation", "AND"),
         ("CAST(age AS TEXT) = '3'", "declared type", "constant"),
         ("age::TEXT = '3'", "declared type", "constant"),

@@ -147,10 +147,10 @@ class Space:
         """Evaluate a predicate for each cell of the block, broadcastable to its shape (Kleene's logic).
 
         Args:
-            negated: Whether the result is negated by a NOT around it.
+            negated: Whether a NOT stands around it.
         """
         if isinstance(predicate, Not):
-            return np.asarray(TRUE - self.evaluate(predicate.part, negated=not negated), dtype=np.int8)
+            return np.asarray(TRUE - self.evaluate(predicate.part, negated=True), dtype=np.int8)
         if isinstance(predicate, (And, Or)):
             both = np.minimum if isinstance(predicate, And) else np.maximum
             result: Truth = np.full(

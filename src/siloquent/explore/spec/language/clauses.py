@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from fractions import Fraction
 from typing import Literal, cast
@@ -17,6 +17,7 @@ from siloquent.explore.spec.language.refusals import (
     CLAUSES,
     COMPARISONS,
     OTHER_AGGREGATES,
+    SPELLINGS,
     TAIL,
     Refusal,
     suggest_bounds,
@@ -54,10 +55,15 @@ def read_aggregate(cursor: Cursor) -> Aggregate:
         )
     if cursor.is_at("DISTINCT") and function != "COUNT":
         raise cursor.build_refusal(_DISTINCT)
-    aggregate = _read_arguments(cursor, function)
+    if cursor.following.kind in ("word", "quoted"):
+        cursor.take("ALL")  # the opposite of DISTINCT, which changes nothing
+    if function in ("PERCENTILE_CONT", "PERCENTILE_DISC"):
+        aggregate = _read_percentile(cursor)
+    else:
+        aggregate = _read_arguments(cursor, SPELLINGS.get(function, function))
     if cursor.take("FILTER"):
         cursor.expect("(")
-        cursor.expect("WHERE")
+        cursor.take("WHERE")
         cursor.enter_parenthesis()
         aggregate = add_test(aggregate, read_predicate(cursor))
         cursor.leave_parenthesis()
@@ -94,6 +100,17 @@ def _read_distinct(cursor: Cursor) -> Distinct:
     if not cursor.take(")") or (inner and not cursor.take(")")):
         raise refusal
     return Distinct(name)
+
+
+def _read_percentile(cursor: Cursor) -> Aggregate:
+    """Parse ``0.9) WITHIN GROUP (ORDER BY cost)``."""
+    share = cursor.take_number("The share of a quantile")
+    cursor.expect(")")
+    for word in ("WITHIN", "GROUP", "(", "ORDER", "BY"):
+        cursor.expect(word)
+    found = _read_arguments(cursor, "MEDIAN")
+    assert isinstance(found, Quantile)
+    return replace(found, share=share)
 
 
 def _build_aggregate_refusal(cursor: Cursor) -> RequestError:

@@ -6,16 +6,23 @@ other would take time exponential in the depth of the parentheses.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
-from datetime import date, datetime
 from decimal import Decimal
 from difflib import get_close_matches
 from typing import cast
 
 from siloquent.errors import RequestError, SyntaxProblem
 from siloquent.explore.spec.language.cursor import Cursor
+from siloquent.explore.spec.language.literals import read_casts, read_literal
 from siloquent.explore.spec.language.refusals import AGGREGATES, COMPARISONS, OTHER_AGGREGATES, WHY_NOT, Refusal
+from siloquent.explore.spec.language.truth_tests import (
+    MAX_TESTS,
+    count_tests,
+    is_false,
+    is_same,
+    is_true,
+    is_unknown,
+)
 from siloquent.explore.spec.normal_form import MAX_DEPTH
 from siloquent.explore.spec.predicate import (
     FUNCTIONS,
@@ -40,9 +47,8 @@ from siloquent.explore.spec.predicate import (
 )
 
 Node = Expression | Predicate
+_TESTS = ("IN", "LIKE", "ILIKE", "BETWEEN")
 _EXPRESSIONS = (Column, Value, Arithmetic, Call, Through)
-_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
-_MOMENT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?")
 
 
 def read_predicate(cursor: Cursor) -> Predicate:
@@ -126,16 +132,19 @@ def _read_comparison(cursor: Cursor) -> Node:
         left = _require_expression(cursor, start, node)
         node = _build_comparison(cursor, left, cast(CompareOp, op))
     elif cursor.is_at("IS"):
-        node = _read_null_test(cursor, _require_expression(cursor, start, node))
-    elif cursor.is_at("IN", "LIKE", "BETWEEN") or (
-        cursor.is_at("NOT") and cursor.following.word in ("IN", "LIKE", "BETWEEN")
-    ):
+        node = _read_is(cursor, start, node)
+    elif cursor.is_at("ISNULL", "NOTNULL"):
+        expression = _require_expression(cursor, start, node)
+        node = IsNull(expression) if cursor.advance().word == "ISNULL" else Not(IsNull(expression))
+    elif cursor.is_at(*_TESTS) or (cursor.is_at("NOT") and cursor.following.word in _TESTS):
         refuse = cursor.take("NOT")
         test = _read_test(cursor, _require_expression(cursor, start, node))
         node = Not(test) if refuse else test
     else:
         return node
-    if cursor.is_at(*COMPARISONS, "IS", "IN", "LIKE", "BETWEEN"):
+    if cursor.is_at("IS"):
+        node = _read_is(cursor, start, node)
+    if cursor.is_at(*COMPARISONS, "IS", *_TESTS):
         raise SyntaxProblem(
             "Chained comparisons are not supported", position=cursor.token.start, fix="join two of them with AND"
         )
@@ -146,16 +155,35 @@ def _build_comparison(cursor: Cursor, left: Expression, op: CompareOp) -> Predic
     start = cursor.token.start
     if cursor.is_at("NULL"):
         raise cursor.build_refusal(Refusal("A comparison with NULL is never true.", "IS NULL, or IS NOT NULL"))
-    return Compare(left, op, _require_expression(cursor, start, _read_sum(cursor)))
+    right = _require_expression(cursor, start, _read_sum(cursor))
+    if isinstance(left, Value) and isinstance(right, Value) and left.sort == right.sort and op in ("=", "!="):
+        return And(()) if (left == right) == (op == "=") else Or(())  # WHERE 1 = 1
+    return Compare(left, op, right)
 
 
-def _read_null_test(cursor: Cursor, expression: Expression) -> Predicate:
+def _read_is(cursor: Cursor, start: int, node: Node) -> Predicate:
+    """Parse ``IS [NOT] NULL``, ``TRUE``, ``FALSE``, ``UNKNOWN`` or ``DISTINCT FROM expression`` behind ``node``."""
     cursor.expect("IS")
-    negated = cursor.take("NOT")
-    if cursor.is_at("TRUE", "FALSE"):
-        raise cursor.build_refusal(Refusal("IS can only test for NULL.", "smoker = TRUE"))
-    cursor.expect("NULL")
-    return Not(IsNull(expression)) if negated else IsNull(expression)
+    negated = bool(cursor.take("NOT"))
+    word = cursor.expect("NULL", "TRUE", "FALSE", "UNKNOWN", "DISTINCT")
+    if word == "NULL" and isinstance(node, _EXPRESSIONS):
+        test: Predicate = IsNull(node)
+    elif word == "DISTINCT":
+        cursor.expect("FROM")
+        test, negated = _read_same(cursor, _require_expression(cursor, start, node)), not negated
+    else:
+        condition = _require_predicate(cursor, start, node)
+        if count_tests(condition) > MAX_TESTS:
+            raise SyntaxProblem(f"IS {word} takes a condition of at most {MAX_TESTS} tests", position=start)
+        test = {"TRUE": is_true, "FALSE": is_false}.get(word, is_unknown)(condition)
+    return Not(test) if negated else test
+
+
+def _read_same(cursor: Cursor, left: Expression) -> Predicate:
+    if cursor.take("NULL"):
+        return IsNull(left)
+    start = cursor.token.start
+    return is_same(left, _require_expression(cursor, start, _read_sum(cursor)))
 
 
 def _read_test(cursor: Cursor, expression: Expression) -> Predicate:
@@ -166,10 +194,12 @@ def _read_test(cursor: Cursor, expression: Expression) -> Predicate:
         start = cursor.token.start
         high = _require_expression(cursor, start, _read_sum(cursor))
         return And((Compare(expression, ">=", low), Compare(expression, "<=", high)))
-    if cursor.take("LIKE"):
+    if cursor.is_at("LIKE", "ILIKE"):
+        is_folded = cursor.advance().word == "ILIKE"
         if cursor.token.kind != "text":
             raise cursor.build_problem("a pattern in single quotes, such as 'A%'")
-        return Like(expression, cursor.advance().text)
+        pattern = cursor.advance().text
+        return Like(Call("lower", expression), pattern.lower()) if is_folded else Like(expression, pattern)
     cursor.expect("IN")
     cursor.expect("(")
     values = [_read_constant(cursor)]
@@ -184,12 +214,11 @@ def _read_constant(cursor: Cursor) -> Constant:
         raise cursor.build_refusal(Refusal("IN never matches NULL.", "ward IN ('A', 'B') OR ward IS NULL"))
     if cursor.is_at("SELECT"):
         raise cursor.build_problem()
-    if cursor.is_at("-", "+") or cursor.token.kind == "number":
-        return cursor.take_number("A constant")
-    value = _read_literal(cursor)
+    is_number = cursor.is_at("-", "+") or cursor.token.kind == "number"
+    value = Value(cursor.take_number("A constant")) if is_number else read_literal(cursor)
     if value is None:
         raise cursor.build_problem("a constant")
-    return value.value
+    return read_casts(cursor, value).value
 
 
 def _read_sum(cursor: Cursor) -> Node:
@@ -237,10 +266,10 @@ def _read_primary(cursor: Cursor) -> Node:
             Refusal("NULL cannot be used in an expression or comparison.", "IS NULL, or IS NOT NULL")
         )
     if cursor.token.kind == "number":
-        return Value(cursor.take_number("A constant"))
-    literal = _read_literal(cursor)
+        return read_casts(cursor, Value(cursor.take_number("A constant")))
+    literal = read_literal(cursor)
     if literal is not None:
-        return literal
+        return read_casts(cursor, literal)
     if cursor.is_at("INTERVAL") and cursor.following.kind in ("number", "text"):
         raise cursor.build_refusal(WHY_NOT["INTERVAL"])
     if cursor.token.kind == "word" and cursor.following.word == "(":
@@ -258,29 +287,6 @@ def _read_nested(cursor: Cursor) -> Node:
     node = _read_or(cursor)
     cursor.leave_parenthesis()
     return node
-
-
-def _read_literal(cursor: Cursor) -> Value | None:
-    """Parse the text, boolean or date at the cursor; None if there is something else."""
-    if cursor.token.kind == "text":
-        return Value(cursor.advance().text)
-    if cursor.is_at("TRUE", "FALSE"):
-        return Value(cursor.advance().word == "TRUE")
-    if cursor.is_at("DATE", "TIMESTAMP", "DATETIME") and cursor.following.kind == "text":
-        return Value(_read_datetime(cursor))
-    return None
-
-
-def _read_datetime(cursor: Cursor) -> date | datetime:
-    is_day = cursor.advance().word == "DATE"
-    token = cursor.advance()
-    try:
-        if not (_DAY if is_day else _MOMENT).fullmatch(token.text):
-            raise ValueError
-        return date.fromisoformat(token.text) if is_day else datetime.fromisoformat(token.text)
-    except ValueError:
-        expected = "DATE '2024-01-31'" if is_day else "TIMESTAMP '2024-01-31 10:30:00', without a zone"
-        raise SyntaxProblem("Invalid date or timestamp", position=token.start, expected=expected) from None
 
 
 def _read_column(cursor: Cursor) -> Column:

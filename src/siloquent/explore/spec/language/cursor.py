@@ -94,6 +94,11 @@ class Cursor:
                 return True
         return False
 
+    def is_call_of_text(self) -> bool:
+        """Return whether the word here is followed by a single text in parentheses."""
+        behind = self._tokens[self._place + 1 : self._place + 4]
+        return [token.word or token.kind for token in behind] == ["(", "text", ")"]
+
     def take_number(self, what: str) -> Decimal:
         """Parse the number at the cursor, with its sign."""
         start = self.token.start

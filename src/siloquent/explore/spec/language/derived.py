@@ -12,6 +12,7 @@ from siloquent.explore.spec.aggregates import Aggregate
 from siloquent.explore.spec.derived import Derived, DerivedOp, Function, Measured, Number, Operation, ShownCondition
 from siloquent.explore.spec.language.clauses import is_at_aggregate, read_aggregate
 from siloquent.explore.spec.language.cursor import Cursor
+from siloquent.explore.spec.language.literals import EXACT_TYPES, WHOLE_TYPES, read_type
 from siloquent.explore.spec.language.refusals import COMPARISONS, Refusal
 from siloquent.explore.spec.normal_form import FLIPPED, MAX_DEPTH
 from siloquent.explore.spec.predicate import CompareOp
@@ -21,8 +22,6 @@ _OUTSIDE = Refusal(
     "select the key by itself: SELECT ward, 100 * COUNT(*)",
 )
 _WHOLE = Refusal("// and % are not available for aggregates.", "use /, with FLOOR for whole numbers")
-_EXACT_TYPES = ("DOUBLE", "FLOAT", "REAL", "DECIMAL", "NUMERIC", "FLOAT4", "FLOAT8")
-_WHOLE_TYPES = ("INTEGER", "INT", "BIGINT", "SMALLINT", "HUGEINT", "INT4", "INT8")
 FUNCTIONS = ("ROUND", "FLOOR", "CEIL", "CEILING", "ABS", "COALESCE", "IFNULL", "NULLIF", "CAST", "TRY_CAST")
 
 
@@ -134,15 +133,7 @@ class ValueReader:
 
     def _cast(self, value: Derived) -> Derived:
         """Parse a type: whole numbers are rounded to, decimals with a scale too; all others are exact already."""
-        cursor = self.cursor
-        word = cursor.expect(*_EXACT_TYPES, *_WHOLE_TYPES)
-        if word in _WHOLE_TYPES:
+        word, scale = read_type(self.cursor, *EXACT_TYPES, *WHOLE_TYPES)
+        if word in WHOLE_TYPES:
             return Function("round", (value,))
-        if word == "DOUBLE":
-            cursor.take("PRECISION")
-        scale = None
-        if cursor.take("("):
-            cursor.take_number("The precision of a type")
-            scale = int(cursor.take_number("The scale of a type")) if cursor.take(",") else None
-            cursor.expect(")")
         return value if scale is None else Function("round", (value,), scale)

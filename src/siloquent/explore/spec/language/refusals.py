@@ -81,10 +81,7 @@ WHY_NOT: dict[str, Refusal] = {
     **dict.fromkeys(("TABLESAMPLE", "USING", "SAMPLE"), _SAMPLE),
     **dict.fromkeys(("?", "$", "@", ":"), _PARAMETER),
     **dict.fromkeys(("ROLLUP", "GROUPING", "SETS"), _SETTINGS),
-    **dict.fromkeys(("ILIKE", "SIMILAR", "GLOB", "REGEXP", "RLIKE", "MATCH", "~", "ESCAPE"), _CONDITION),
-    **dict.fromkeys(
-        ("ISNULL", "NOTNULL", "UNKNOWN"), Refusal("Only IS NULL and IS NOT NULL can test for NULL.", "IS NULL")
-    ),
+    **dict.fromkeys(("SIMILAR", "GLOB", "REGEXP", "RLIKE", "MATCH", "~", "ESCAPE"), _CONDITION),
     **dict.fromkeys(_STATEMENTS.split(), _READS),
     "DISTINCT": Refusal(
         "DISTINCT is supported only in COUNT(DISTINCT attribute), and with all keys of GROUP BY: which values occur is "
@@ -112,9 +109,6 @@ _SAMPLE_SPREAD = Refusal(
 )
 _PAIRS = Refusal(
     "Aggregates take exactly one attribute.", AskWith("BIN visits ON COUNT(*) WHERE W = CUBE(ward, sex) ERROR 200")
-)
-_INTERPOLATED = Refusal(
-    "Interpolation is not supported: a quantile is a declared value with a bound on its rank.", "QUANTILE(cost, 0.9)"
 )
 _MODE = Refusal(
     "MODE is not supported; rank the groups by their counts.", "GROUP BY ward ORDER BY COUNT(*) DESC LIMIT 1"
@@ -146,10 +140,8 @@ _EXAMPLE = re.compile(r"\b(visits|ward|cost)\b")
 
 OTHER_AGGREGATES: dict[str, Refusal] = {
     **dict.fromkeys(("MIN", "MAX", "ARG_MIN", "ARG_MAX"), _BOUNDS),
-    "MEAN": Refusal("MEAN is not supported; use AVG.", "AVG(cost)"),
     **dict.fromkeys(("VARIANCE", "VAR_SAMP", "STDDEV_SAMP"), _SAMPLE_SPREAD),
     **dict.fromkeys(("CORR", "COVAR_POP", "COVAR_SAMP"), _PAIRS),
-    **dict.fromkeys(("QUANTILE_CONT", "QUANTILE_DISC", "PERCENTILE_CONT", "PERCENTILE_DISC"), _INTERPOLATED),
     "MODE": _MODE,
     **dict.fromkeys(("FIRST", "LAST", "ANY_VALUE", "ARRAY_AGG", "LIST", "STRING_AGG", "GROUP_CONCAT"), _ROWS),
     **dict.fromkeys(("ROW_NUMBER", "RANK", "DENSE_RANK", "NTILE", "LAG", "LEAD"), _WINDOW),
@@ -169,4 +161,15 @@ AGGREGATES = (
     "STDDEV_POP",
     "MEDIAN",
     "QUANTILE",
+    "MEAN",
+    "QUANTILE_CONT",
+    "QUANTILE_DISC",
+    "APPROX_QUANTILE",
+    "PERCENTILE_CONT",
+    "PERCENTILE_DISC",
 )
+SPELLINGS = {
+    "MEAN": "AVG",
+    **dict.fromkeys(("QUANTILE_CONT", "QUANTILE_DISC", "APPROX_QUANTILE"), "QUANTILE"),
+}
+"""Other names of aggregates; a quantile is always a declared value, so there is nothing to interpolate."""

@@ -8,16 +8,21 @@ from dataclasses import dataclass
 from siloquent.errors import RequestError, SyntaxProblem
 from siloquent.explore.spec.language.cursor import Cursor
 from siloquent.explore.spec.language.refusals import CLAUSES, LIMITS, TAIL, WHY_NOT, quote_name
+from siloquent.explore.spec.predicate import And, Column, Compare, Predicate
 from siloquent.explore.spec.query import Join
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The table of a query, its join, and all names by which a text may refer to either."""
+    """The table of a query, its join, and all names by which a text may refer to either.
+
+    ``listed``: a table after a comma, which WHERE joins: ``FROM visits v, wards w WHERE v.ward = w.ward``.
+    """
 
     table: str
     join: Join | None
     names: tuple[str, ...]
+    listed: str = ""
 
 
 def read_source(cursor: Cursor) -> Source:
@@ -31,9 +36,26 @@ def read_source(cursor: Cursor) -> Source:
         other, aliases = _read_aliased_table(cursor)
         names = (*names, *aliases)
         join = Join(other, _read_join_key(cursor, table, other))
-    if cursor.is_at(",", "JOIN"):
+    listed = ""
+    if join is None and cursor.take(","):
+        listed, aliases = _read_aliased_table(cursor)
+        names = (*names, *aliases)
+    if cursor.is_at(",", "JOIN", "INNER"):
         raise cursor.build_refusal(WHY_NOT["JOIN"])
-    return Source(table, join, names)
+    return Source(table, join, names, listed)
+
+
+def join_listed(cursor: Cursor, source: Source, where: Predicate | None) -> tuple[Join | None, Predicate | None]:
+    """Return the join of ``source``, and ``where`` without the equality that joins its listed table."""
+    if not source.listed:
+        return source.join, where
+    parts = list(where.parts) if isinstance(where, And) else [where]
+    for place, part in enumerate(parts):
+        is_equality = isinstance(part, Compare) and part.op == "=" and part.left == part.right
+        if is_equality and isinstance(part, Compare) and isinstance(part.left, Column):
+            rest = [one for one in (*parts[:place], *parts[place + 1 :]) if one is not None]
+            return Join(source.listed, part.left.name), And(tuple(rest)) if rest else None
+    raise cursor.build_refusal(WHY_NOT["JOIN"])
 
 
 def read_table_name(cursor: Cursor) -> str:
@@ -43,7 +65,7 @@ def read_table_name(cursor: Cursor) -> str:
     table = cursor.take_name("a table")
     while cursor.take("."):
         table = cursor.take_name("a table")
-    return table
+    return table.rpartition(".")[2] or table  # no declared name has a point: `project.shop.visits`
 
 
 def check_qualifiers(cursor: Cursor, known: Iterable[str]) -> None:

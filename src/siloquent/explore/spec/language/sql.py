@@ -30,7 +30,7 @@ from siloquent.explore.spec.language.refusals import (
     WHY_NOT,
     Refusal,
 )
-from siloquent.explore.spec.language.sources import check_qualifiers, is_bare_alias, read_source
+from siloquent.explore.spec.language.sources import check_qualifiers, is_bare_alias, join_listed, read_source
 from siloquent.explore.spec.normal_form import find_attribute
 from siloquent.explore.spec.predicate import And, Column, Expression, Value
 from siloquent.explore.spec.presentation import Presentation
@@ -83,10 +83,12 @@ def read_select(cursor: Cursor, *, explain: bool = False) -> Query:
     distinct = cursor.build_problem() if cursor.is_at("DISTINCT") else None
     if distinct is not None:
         cursor.advance()
+    elif cursor.following.kind in ("word", "quoted") and cursor.following.word not in ("FROM", "AS"):
+        cursor.take("ALL")  # the opposite of DISTINCT, which changes nothing
     first = read_first(cursor)
     items = _read_items(cursor)
     source = read_source(cursor)
-    where = read_predicate(cursor) if cursor.take("WHERE") else None
+    join, where = join_listed(cursor, source, read_predicate(cursor) if cursor.take("WHERE") else None)
     if distinct is not None and items.keys and not cursor.is_at("GROUP"):
         raise distinct
     workload = _read_groups(cursor, items)
@@ -119,7 +121,7 @@ def read_select(cursor: Cursor, *, explain: bool = False) -> Query:
         shows_values=bool(measured),
         alias=measured[0].alias if measured else "",
         others=tuple(measured[1:]),
-        join=source.join,
+        join=join,
         reuse=tail.reuse,
         optimistic=tail.optimistic,
         groups_each=tail.groups_each,
