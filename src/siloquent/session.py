@@ -258,7 +258,7 @@ class WorkspaceSession:
         Raises:
             SchemaError: the table is no longer declared as ``schema``; or as for ``schema``.
         """
-        if self.schema(schema.name) is not schema:
+        if self.schema(schema.name) is not schema.declared:
             raise SchemaError(
                 f"The declaration of {schema.name!r} has changed since this was planned.", fix="ask again", spent=spent
             )

@@ -62,7 +62,8 @@ def build_unit_query(
         groups_each: The number of groups that one unit counts for; None if no unit can be in more.
         lend: Makes a large map a relation of the engine.
     """
-    rows = select_indexed([*dict.fromkeys((*scan.columns, user))], user=user).subquery("placed")
+    stored = [column for column in scan.columns if isinstance(column, SourceColumn)]  # plans ask for no others
+    rows = select_indexed([*dict.fromkeys((*stored, user))], user=user).subquery("placed")
     classes = [
         _map_place(_shift_outside(quote_name(column.index_name), len(one)), one, lend)
         for column, one in zip(scan.columns, scan.block.classes, strict=True)

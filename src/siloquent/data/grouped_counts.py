@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sqlglot import exp
 
+from siloquent.data.computed_columns import ComputedColumn
 from siloquent.data.index_sql import SourceColumn, quote_name
 from siloquent.schema import MAX_CELLS, Block
 
@@ -33,7 +34,12 @@ class GroupedCount:
     """One block with its columns: ``codes`` are the whole numbers for combinations of indices."""
 
     block: Block
-    columns: tuple[SourceColumn, ...]
+    columns: tuple[SourceColumn | ComputedColumn, ...]
+
+    @property
+    def is_computed(self) -> bool:
+        """Whether a column is computed from others, which is done batch by batch."""
+        return any(isinstance(column, ComputedColumn) for column in self.columns)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -134,18 +140,33 @@ def scatter_groups(scan: GroupedCount, number: int, grouped: pa.Table, *, summed
     return result
 
 
-def build_count_kernel(scans: Sequence[GroupedCount], summed: SourceColumn | None = None) -> partial[NDArray[np.int64]]:
+def build_count_kernel(
+    scans: Sequence[GroupedCount], summed: SourceColumn | ComputedColumn | None = None
+) -> partial[NDArray[np.int64]]:
     """Return a kernel for ``map_merge`` that counts all scans in one pass; it and its result are picklable."""
     plain = [(scan, tuple(column.index_name for column in scan.columns)) for scan in scans]
     value = None if summed is None else (summed.index_name, summed.attribute.steps)
-    return partial(_count_batch, plain, value)
+    return partial(_count_batch, plain, value, list_computed(scans, summed))
+
+
+def list_computed(
+    scans: Sequence[GroupedCount], summed: SourceColumn | ComputedColumn | None
+) -> tuple[ComputedColumn, ...]:
+    """List the computed columns of some scans and of a summed number, each once."""
+    columns = [column for scan in scans for column in scan.columns] + ([] if summed is None else [summed])
+    found = {column.index_name: column for column in columns if isinstance(column, ComputedColumn)}
+    return tuple(found.values())
 
 
 def _count_batch(
-    scans: list[tuple[GroupedCount, tuple[str, ...]]], value: tuple[str, int] | None, batch: pa.RecordBatch
+    scans: list[tuple[GroupedCount, tuple[str, ...]]],
+    value: tuple[str, int] | None,
+    computed: tuple[ComputedColumn, ...],
+    batch: pa.RecordBatch,
 ) -> NDArray[np.int64]:
     """Return counts, and both halves of the sums, of all scans' cells side by side, shape (1 or 3, cells)."""
-    columns = {field: batch.column(field).to_numpy() for field in batch.schema.names}
+    columns = {field: batch.column(field).to_numpy(zero_copy_only=False) for field in batch.schema.names}
+    columns |= {column.index_name: column.compute_cells(columns) for column in computed}
     keep = np.ones(batch.num_rows, dtype=np.bool_)
     parts: list[NDArray[np.int64]] = []
     if value is not None:
@@ -162,7 +183,7 @@ def _count_batch(
     return np.concatenate(results, axis=1).astype(np.int64)
 
 
-def combine_sums(counted: NDArray[np.int64], summed: SourceColumn) -> NDArray[Any]:
+def combine_sums(counted: NDArray[np.int64], summed: SourceColumn | ComputedColumn) -> NDArray[Any]:
     """Return the sums of cells, shape (cells,), from LOW and HIGH: int64, or Python integers where HIGH is in use."""
     kind = np.int64 if summed.attribute.steps <= 2**_HALF else object
     return np.asarray(counted[LOW].astype(kind) + (counted[HIGH].astype(kind) << _HALF))

@@ -13,6 +13,7 @@ import numpy as np
 from sqlglot import exp
 
 from siloquent.data.column_mapping import map_columns
+from siloquent.data.computed_columns import ComputedColumn
 from siloquent.data.contribution_bounding import select_bounded_rows
 from siloquent.data.decode import DecodedKernel, Decoder
 from siloquent.data.distinct_keys import KeyCounts, build_key_query, count_keys
@@ -25,12 +26,13 @@ from siloquent.data.grouped_counts import (
     build_count_kernel,
     build_group_query,
     combine_sums,
+    list_computed,
     scatter_groups,
 )
 from siloquent.data.index_sql import SourceColumn, quote_name
 from siloquent.errors import DataError, NotAllowed, RequestError, SiloquentError
 from siloquent.privacy import Composed, Disjoint, Event
-from siloquent.schema import Block, TableSchema
+from siloquent.schema import Attribute, Block, TableSchema
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -130,8 +132,8 @@ class PrivateTable:
         scans = [self._build_scan(block) for block in blocks]
         return [measured[COUNT] for measured in self._measure(scans, None, permit)]
 
-    def sum_by_cell(self, blocks: Sequence[Block], attribute: str, permit: Permit) -> list[CellSums]:
-        """Sum the indices of ``attribute`` in each cell, over the rows that have a number there.
+    def sum_by_cell(self, blocks: Sequence[Block], attribute: str | Attribute, permit: Permit) -> list[CellSums]:
+        """Sum the indices of ``attribute``, declared or computed, in each cell, over the rows with a number there.
 
         Rows that are OUTSIDE or NULL in ``attribute`` add nothing, neither to sums nor to counts, even if NULL has its
         own cell.
@@ -143,7 +145,7 @@ class PrivateTable:
             Exact, hence only for measure packages. One row changes a sum of values by at most max(abs(lo), abs(hi)) /
             grid grid steps.
         """
-        summed = self._find_column(attribute)
+        summed = self._find_column(attribute) if isinstance(attribute, str) else self._build_computed(attribute)
         if not summed.attribute.is_numeric:
             raise RequestError(f"Attribute {summed.attribute.name!r} is not a number, so it has no sum.")
         scans = [self._build_scan(block) for block in blocks]
@@ -261,8 +263,16 @@ class PrivateTable:
         declared = self._schema.domain[attribute]
         return next(column for column in self._columns if column.attribute is declared)
 
+    def _build_computed(self, attribute: Attribute) -> ComputedColumn:
+        assert attribute.computed is not None
+        return ComputedColumn(attribute, tuple(map(self._find_column, attribute.computed.inputs)))
+
+    def _find_in_block(self, name: str, block: Block) -> SourceColumn | ComputedColumn:
+        computed = block.find_computed(name)
+        return self._find_column(name) if computed is None else self._build_computed(computed)
+
     def _build_scan(self, block: Block) -> GroupedCount:
-        columns = tuple(self._find_column(attribute) for attribute in block.attributes)
+        columns = tuple(self._find_in_block(name, block) for name in block.attributes)
         for column, classes in zip(columns, block.classes, strict=True):
             if not column.attribute.is_countable:
                 raise RequestError(f"Attribute {column.attribute.name!r} has no cells: it is {column.attribute.kind}.")
@@ -278,17 +288,20 @@ class PrivateTable:
         return chosen
 
     def _measure(
-        self, scans: list[GroupedCount], summed: SourceColumn | None, permit: Permit
+        self, scans: list[GroupedCount], summed: SourceColumn | ComputedColumn | None, permit: Permit
     ) -> list[NDArray[np.int64]]:
         """Return counts for each scan, and both halves of sums where requested, shape (1 or 3, cells)."""
         self._require(permit)
         return self._call_charged(lambda: self._run_scans(scans, summed))
 
-    def _run_scans(self, scans: list[GroupedCount], summed: SourceColumn | None) -> list[NDArray[np.int64]]:
+    def _run_scans(
+        self, scans: list[GroupedCount], summed: SourceColumn | ComputedColumn | None
+    ) -> list[NDArray[np.int64]]:
         # A source that is reread each time is read once for all blocks, not once for each.
         in_memory = self._keep()
-        in_sql = [in_memory and scan.is_narrow for scan in scans]
-        grouped = iter(self._group(list(compress(scans, in_sql)), summed))
+        stored = None if isinstance(summed, ComputedColumn) else summed
+        in_sql = [in_memory and scan.is_narrow and not scan.is_computed and stored is summed for scan in scans]
+        grouped = iter(self._group(list(compress(scans, in_sql)), stored))
         counted = iter(self._count(list(compress(scans, map(not_, in_sql))), summed))
         return [next(grouped if grouping else counted) for grouping in in_sql]
 
@@ -300,18 +313,21 @@ class PrivateTable:
 
     def _build_query(self, scans: list[GroupedCount], summed: SourceColumn | None) -> exp.Query:
         """Return the grouped query of these columns; building it takes longer than running it on a small table."""
-        key = (summed and summed.position, *(tuple(column.position for column in scan.columns) for scan in scans))
+        key = (summed and summed.position, *(tuple(column.index_name for column in scan.columns) for scan in scans))
         if key not in self._queries:
             if len(self._queries) >= MAX_QUERIES:
                 self._queries.clear()
             self._queries[key] = build_group_query(scans, summed)
         return self._queries[key]
 
-    def _count(self, scans: list[GroupedCount], summed: SourceColumn | None) -> list[NDArray[np.int64]]:
+    def _count(
+        self, scans: list[GroupedCount], summed: SourceColumn | ComputedColumn | None
+    ) -> list[NDArray[np.int64]]:
         if not scans:
             return []
-        needed = {column.index_name for scan in scans for column in scan.columns}
-        needed |= {summed.index_name} if summed else set()
+        columns = [column for scan in scans for column in scan.columns] + ([summed] if summed else [])
+        needed = {column.index_name for column in columns if isinstance(column, SourceColumn)}
+        needed |= {one.index_name for column in list_computed(scans, summed) for one in column.inputs}
         query = exp.select(*(quote_name(place) for place in sorted(needed)))
         counted = self._engine.map_merge(build_count_kernel(scans, summed), np.add, query.from_(exp.to_table(KEPT)))
         ends = np.cumsum([scan.block.size for scan in scans])[:-1]

@@ -15,7 +15,7 @@ from siloquent.errors import AccuracyUnreachable, RequestError, SiloquentError, 
 from siloquent.explore.mending.search import mend
 from siloquent.explore.plan.steps import plan_query
 from siloquent.explore.spec import parse
-from siloquent.explore.spec.language.render import render_name
+from siloquent.explore.spec.language.render_conditions import render_name
 from siloquent.explore.spec.name_resolution import resolve_names
 from siloquent.fixes import AskWith, Fix, build_fix, run
 from siloquent.session import compute_budget_limit

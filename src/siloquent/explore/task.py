@@ -156,7 +156,7 @@ def answer(session: WorkspaceSession, query: Query, *, key: str | None = None, m
         before a row is read. Refusals depend only on the query, the declaration and earlier charges.
     """
     prepared = prepare(session, query, key=key)
-    if session.schema(query.table) is not prepared.course.schema:
+    if session.schema(query.table) is not prepared.course.schema.declared:
         prepared = prepare(session, query, key=key)  # redeclared meanwhile, and nobody was told the other price yet
     return _run(prepared, replace(prepared.charge, max_cost=max_cost), is_told=False)
 

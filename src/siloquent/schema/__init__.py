@@ -15,7 +15,7 @@ from siloquent.schema.constraints import (
     Key,
     parse_comparisons,
 )
-from siloquent.schema.domain import MAX_CELLS, Block, Classes, ClassRuns, Domain
+from siloquent.schema.domain import MAX_CELLS, Block, Classes, ClassRuns, Domain, TooManyCells
 from siloquent.schema.table import Adjacency, TableBudget, TableSchema, Unit
 
 __all__ = [
@@ -38,6 +38,7 @@ __all__ = [
     "Key",
     "TableBudget",
     "TableSchema",
+    "TooManyCells",
     "Unit",
     "is_top_alone",
     "list_bin_rules",

@@ -21,6 +21,7 @@ from siloquent.schema.files.coercion import count_microseconds, read_boolean, re
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from siloquent.schema.computed import Computed
     from siloquent.schema.meaning import Meaning
 
 Kind = Literal["integer", "real", "category", "boolean", "date", "datetime", "id", "text"]
@@ -67,8 +68,8 @@ class Attribute:
     ``lo``, ``hi``: Decimal for numbers, datetime for dates. ``grid``: in the column's own unit, seconds for dates.
     ``edges``: of declared bins, from lo to hi (which belongs to the last bin) or to one step beyond hi.
     ``null``: drop, cell, or value (NULL is read as ``null_value``).
-    ``function`` and ``argument`` are set on derived attributes. ``labels``: words shown beside values; attributes that
-    differ only in them are equal.
+    ``function`` and ``argument`` are set on derived attributes, ``computed`` on those of a query's expressions.
+    ``labels``: words shown beside values; attributes that differ only in them are equal.
     """
 
     name: str
@@ -86,6 +87,7 @@ class Attribute:
     function: str = ""
     argument: str = ""
     labels: tuple[tuple[Any, str], ...] = field(default=(), compare=False, repr=False)
+    computed: Computed | None = field(default=None, compare=False, repr=False)
 
     def __str__(self) -> str:
         """Return the attribute in one line, in the words in which it may be typed."""

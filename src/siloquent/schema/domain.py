@@ -19,12 +19,20 @@ if TYPE_CHECKING:
 MAX_CELLS = 10**6
 
 
+class TooManyCells(RequestError):
+    """A block would have more than ``MAX_CELLS`` cells."""
+
+
 @dataclass(frozen=True, slots=True)
 class Domain:
-    """Attributes in declared order; names are unique, ignoring case. ``table``: the table's name, if known."""
+    """Attributes in declared order; names are unique, ignoring case. ``table``: the table's name, if known.
+
+    ``computed``: attributes that a query computes, found by their exact names only.
+    """
 
     attributes: tuple[Attribute, ...]
     table: str = field(default="", compare=False)
+    computed: tuple[Attribute, ...] = field(default=(), compare=False, repr=False)
 
     def __post_init__(self) -> None:
         seen: set[str] = set()
@@ -43,7 +51,7 @@ class Domain:
         Raises:
             UnknownName: it was never declared.
         """
-        for attribute in self.attributes:
+        for attribute in (*self.computed, *self.attributes):
             if attribute.name == name:
                 return attribute
         for attribute in self.attributes:
@@ -125,20 +133,25 @@ class Block:
     ``classes[i]`` maps attribute i's cells to classes, shape (size + 1,): entry j for cell j, the last for OUTSIDE; as
     runs for attributes of more than 10^6 values.
     Every class is 0..n-1; OUTSIDE has one too, unless it is -1: such rows are then not counted (never an error).
-    A block without attributes has one cell: all rows.
+    A block without attributes has one cell: all rows. ``computed``: those of its attributes that are not declared.
     """
 
     attributes: tuple[str, ...]
     classes: tuple[Classes, ...]
+    computed: tuple[Attribute, ...] = ()
 
     def __post_init__(self) -> None:
         if len(self.attributes) != len(self.classes):
             raise RequestError("A block needs one class map for each attribute.")
         if self.size > MAX_CELLS:
-            raise RequestError(
+            raise TooManyCells(
                 f"The query needs {self.size:,} cells of {', '.join(self.attributes)}; the limit is {MAX_CELLS:,}.",
                 fix="use fewer attributes, or group by declared bins",
             )
+
+    def find_computed(self, name: str) -> Attribute | None:
+        """Find the computed attribute of that name; None for a declared one."""
+        return next((attribute for attribute in self.computed if attribute.name == name), None)
 
     @property
     def shape(self) -> tuple[int, ...]:

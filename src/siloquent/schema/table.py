@@ -176,7 +176,8 @@ class TableSchema(Readable):
 
     ``size_hint`` is public and approximate. ``reading``: how the source is read.
     ``public``: the loaded public tables that its foreign keys refer to.
-    ``digest`` is the SHA-256 of the canonical JSON of its file.
+    ``digest`` is the SHA-256 of the canonical JSON of its file. ``extended``: the declaration to which a query added
+    computed attributes.
     """
 
     name: str
@@ -191,6 +192,12 @@ class TableSchema(Readable):
     public: tuple[PublicTable, ...] = ()
     reading: Reading = PLAIN_READING
     digest: str = field(default="", compare=False)
+    extended: TableSchema | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def declared(self) -> TableSchema:
+        """The declaration without the attributes that a query computes."""
+        return self.extended or self
 
     def __post_init__(self) -> None:
         if not self.name.isidentifier() or len(self.name) > 64:

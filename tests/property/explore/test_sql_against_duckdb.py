@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from decimal import Decimal
 from typing import Any
 
 import duckdb
@@ -70,7 +71,7 @@ def compare(engines: tuple[Session, duckdb.DuckDBPyConnection], text: str, tail:
 
 
 def _round(value: Any) -> Any:
-    return round(float(value), 6) if isinstance(value, (int, float)) and not isinstance(value, bool) else value
+    return round(float(value), 6) if isinstance(value, (int, float, Decimal)) and not isinstance(value, bool) else value
 
 
 NAMES = [

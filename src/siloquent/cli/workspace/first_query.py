@@ -79,14 +79,14 @@ def compose_first_query(schema: TableSchema) -> str:
 
 
 def _render(schema: TableSchema) -> str:
-    from siloquent.explore.spec.language.render import render_name
+    from siloquent.explore.spec.language.render_conditions import render_name
 
     return render_name(schema.name)
 
 
 def _compose(schema: TableSchema) -> tuple[str, int]:
     """Return the query and its number of groups."""
-    from siloquent.explore.spec.language.render import render_name
+    from siloquent.explore.spec.language.render_conditions import render_name
 
     groups = [
         attribute

@@ -49,7 +49,7 @@ def _read_columns(compiled: CompiledWorkload, table: PrivateTable, permit: Permi
         return [part.fold(cells) for part, cells in zip(compiled.parts, counted, strict=True)]
     if summed.power == 2:
         return sum_square_columns(compiled, summed, table, permit)
-    found = table.sum_by_cell(blocks, summed.attribute, permit)
+    found = table.sum_by_cell(blocks, summed.computed or summed.attribute, permit)
     if summed.power == 0:
         return [part.fold(cells.counts) for part, cells in zip(compiled.parts, found, strict=True)]
     return [

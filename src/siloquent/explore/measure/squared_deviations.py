@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from siloquent.data import PrivateTable
     from siloquent.ledger import Permit
-    from siloquent.schema import Block
+    from siloquent.schema import Attribute, Block
 
 _BITS = 20
 _LIMBS = 4
@@ -32,10 +32,19 @@ def sum_square_columns(
         Exact, hence only for this stage. One row changes a column by at most ``summed.largest`` units.
     """
     blocks = [part.block for part in compiled.parts]
-    names = [table.schema.domain[name].name for name in (summed.attribute, *dict.fromkeys(_list_names(blocks)))]
-    steps = table.schema.domain[summed.attribute].steps
-    kernel = partial(_sum_squares, blocks, names[0], steps, summed.offset)
-    limbs = table.fold(kernel, np.add, list(dict.fromkeys(names)), permit, encoded=True)
+    domain = table.schema.domain
+    attribute = summed.computed or domain[summed.attribute]
+    computed = {one.name: one for block in blocks for one in block.computed}
+    if summed.computed is not None:
+        computed[attribute.name] = attribute
+    used = [attribute.name, *(name for block in blocks for name in block.attributes)]
+    stored = [name for name in used if name not in computed]
+    stored += [name for one in computed.values() if one.computed is not None for name in one.computed.inputs]
+    kernel = partial(
+        _sum_squares, blocks, attribute.name, attribute.steps, summed.offset, computed=tuple(computed.values())
+    )
+    names = list(dict.fromkeys(domain[name].name for name in stored))
+    limbs = table.fold(kernel, np.add, names, permit, encoded=True)
     ends = np.cumsum([block.size for block in blocks])[:-1]
     columns = []
     for part, cells in zip(compiled.parts, np.split(limbs, ends, axis=1), strict=True):
@@ -44,13 +53,18 @@ def sum_square_columns(
     return columns
 
 
-def _list_names(blocks: list[Block]) -> list[str]:
-    return [name for block in blocks for name in block.attributes]
-
-
-def _sum_squares(blocks: list[Block], summed: str, steps: int, offset: int, batch: pa.RecordBatch) -> NDArray[Any]:
+def _sum_squares(
+    blocks: list[Block],
+    summed: str,
+    steps: int,
+    offset: int,
+    batch: pa.RecordBatch,
+    *,
+    computed: tuple[Attribute, ...] = (),
+) -> NDArray[Any]:
     """Return the limbs' sums of all blocks' cells, concatenated, shape (limbs, cells)."""
     columns = {name: batch.column(name).to_numpy() for name in batch.schema.names}
+    columns |= {one.name: one.computed.compute_cells(columns) for one in computed if one.computed is not None}
     places = columns[summed]
     is_value = (places >= 0) & (places < steps)
     distance = np.abs(places.astype(np.int64) + offset)

@@ -12,7 +12,7 @@ from siloquent.explore.mending.masking import NAME, Masked
 from siloquent.explore.mending.words import find_attribute
 from siloquent.explore.plan.cells.keys import MAX_DATES, choose_width
 from siloquent.explore.spec.language.refusals import AGGREGATES, OTHER_AGGREGATES
-from siloquent.explore.spec.language.render import render_name
+from siloquent.explore.spec.language.render_conditions import render_name
 from siloquent.schema import Attribute, TableSchema
 
 MAX_ATOMS = 12

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from decimal import Decimal
 
 from siloquent.explore.mending.masking import NAME, TEXT, Masked
-from siloquent.explore.spec.language.render import render_name
+from siloquent.explore.spec.language.render_conditions import render_name
 
 _CLAUSE = (
     r"(?=\s*(?:\bFROM\b|\bWHERE\b|\bGROUP\b|\bHAVING\b|\bORDER\b|\bLIMIT\b|\bERROR\b|\bBUDGET\b|\bCONFIDENCE\b|;|$))"

@@ -11,7 +11,7 @@ from difflib import get_close_matches
 
 from siloquent.explore.mending.masking import NAME, TEXT, Masked
 from siloquent.explore.spec.language.refusals import AGGREGATES, OTHER_AGGREGATES
-from siloquent.explore.spec.language.render import render_constant, render_name
+from siloquent.explore.spec.language.render_conditions import render_constant, render_name
 from siloquent.explore.spec.predicate import FUNCTIONS
 from siloquent.schema import Attribute, TableSchema
 from siloquent.schema.attribute import OTHER

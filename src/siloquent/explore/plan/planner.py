@@ -200,7 +200,11 @@ class SchemaKey:
 
     def __eq__(self, other: object) -> bool:
         # Never by digest only: replacing a field of a schema in Python keeps the digest of its file.
-        return isinstance(other, SchemaKey) and (self.schema is other.schema or self.schema == other.schema)
+        # Computed attributes have the bounds of a condition, which is not part of the query of every part.
+        if not isinstance(other, SchemaKey):
+            return False
+        mine, others = self.schema, other.schema
+        return mine is others or (mine == others and mine.domain.computed == others.domain.computed)
 
 
 def _build_requirement(query: Query, compiled: CompiledWorkload) -> ErrorRequirement:

@@ -17,6 +17,7 @@ from siloquent.explore.plan.cells.compiled import CompiledWorkload
 from siloquent.explore.plan.cells.keys import build_value_key, list_group_keys
 from siloquent.explore.plan.cells.predicates import compile_keys
 from siloquent.explore.plan.cells.space import MAX_TRUTHS, GroupKey, Space, iter_tests, max_truths
+from siloquent.explore.plan.computed.inlining import inline_computed
 from siloquent.explore.plan.limits import are_lifted, standing, was_paid
 from siloquent.explore.plan.mechanisms.base import Affords, ErrorRequirement, PricedMechanism
 from siloquent.explore.plan.mechanisms.quantile import (
@@ -214,7 +215,7 @@ def _compile(query: Query, schema: TableSchema, attribute: Attribute) -> Compile
                 if not are_lifted():
                     raise
                 return _compile_every_value(query, schema, attribute)
-    query, keys, chosen = _select_groups(query, schema, attribute)
+    query, schema, keys, chosen = _select_groups(query, schema, attribute)
     alone = compile_keys(keys, build_value_key(attribute, attribute.steps), query, schema, chosen=chosen)
     block = alone.parts[0].block
     others = block.size // block.shape[block.attributes.index(attribute.name)]
@@ -223,15 +224,15 @@ def _compile(query: Query, schema: TableSchema, attribute: Attribute) -> Compile
 
 
 def _compile_every_value(query: Query, schema: TableSchema, attribute: Attribute) -> CompiledWorkload:
-    query, keys, chosen = _select_groups(query, schema, attribute)
+    query, schema, keys, chosen = _select_groups(query, schema, attribute)
     return compile_keys(keys, build_value_key(attribute, 1), query, schema, chosen=chosen)
 
 
 def _select_groups(
     query: Query, schema: TableSchema, attribute: Attribute
-) -> tuple[Query, list[GroupKey], tuple[int, ...] | None]:
-    """Return ``query`` with resolved joins, the keys of its groups, and the requested groups."""
-    query = inline_join(query, schema)
+) -> tuple[Query, TableSchema, list[GroupKey], tuple[int, ...] | None]:
+    """Return ``query`` with resolved joins and computed columns, its schema, the keys of its groups, and the groups."""
+    query, schema = inline_computed(inline_join(query, schema), schema)
     workload = query.workload
     every = workload.all_groups if isinstance(workload, SomeGroups) else workload
     if not isinstance(every, GroupBy) and every != EVERY_ROW:
@@ -239,12 +240,12 @@ def _select_groups(
             "Quantiles are asked for groups.", fix=f"SELECT MEDIAN({quote_name(attribute.name)}) behind GROUP BY"
         )
     keys = list_group_keys(every, schema.domain) if isinstance(every, GroupBy) else []
-    return query, keys, workload.chosen if isinstance(workload, SomeGroups) else None
+    return query, schema, keys, workload.chosen if isinstance(workload, SomeGroups) else None
 
 
 def _have_room(query: Query, schema: TableSchema, attribute: Attribute) -> bool:
     """Return whether every value has a cell under public limits; the price with steps would be another answer's."""
-    query, keys, _ = _select_groups(query, schema, attribute)
+    query, schema, keys, _ = _select_groups(query, schema, attribute)
     tests = [] if query.where is None else list(iter_tests(query.where))
     ours = max_truths.set(MAX_TRUTHS)
     try:

@@ -15,6 +15,7 @@ from fractions import Fraction
 from siloquent.errors import AccuracyUnreachable, RequestError
 from siloquent.explore.plan.bounds import Bounds, Part, build_row_count, compute_bounds, compute_half_range, list_parts
 from siloquent.explore.plan.cells.distinct import check_distinct
+from siloquent.explore.plan.computed.inlining import add_summed
 from siloquent.explore.plan.planner import (
     Plan,
     compile_query,
@@ -102,6 +103,7 @@ class QueryPlan:
 
     def with_schema(self, schema: TableSchema) -> QueryPlan:
         """Return the plan with ``schema``, which is equal, in place of its own: a plan that came through a pipe."""
+        schema = add_summed(self.query, schema)
         second = None if self.second is None else self.second.with_schema(schema)
         return replace(self, schema=schema, first=self.first.with_schema(schema), second=second)
 
@@ -115,6 +117,7 @@ def plan_query(query: Query, schema: TableSchema, *, left: Cost) -> QueryPlan:
     """
     check_joined(query, schema)  # an impossible join is refused before anything else is checked
     check_distinct(query, schema)
+    schema = add_summed(query, schema)
     _check_computed(query, schema)
     if not query.is_composite:
         return QueryPlan(query, schema, PlanStep((plan(query, schema, left=left),)), left)
@@ -448,6 +451,7 @@ def find_least_widening(query: Query, schema: TableSchema, *, left: Cost) -> Que
     """Return ``query`` with the smallest common factor on its errors that ``left`` covers; None if there is none."""
     if not isinstance(query.promise, Accuracy):
         return None
+    schema = add_summed(query, schema)
 
     def fits(factor: Fraction) -> bool:
         try:

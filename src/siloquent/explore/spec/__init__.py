@@ -21,7 +21,8 @@ from siloquent.explore.spec.language.parse import (
     parse_predicate,
     parse_sql,
 )
-from siloquent.explore.spec.language.render import render, render_constant, render_expression, render_predicate
+from siloquent.explore.spec.language.render import render
+from siloquent.explore.spec.language.render_conditions import render_constant, render_expression, render_predicate
 from siloquent.explore.spec.query import Query
 
 __all__ = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from fractions import Fraction
@@ -9,9 +10,10 @@ from typing import Literal
 
 from siloquent.errors import RequestError
 from siloquent.explore.spec.language.refusals import quote_name
-from siloquent.explore.spec.normal_form import normalize_predicate
+from siloquent.explore.spec.language.render_conditions import render_expression
+from siloquent.explore.spec.normal_form import normalize_expression, normalize_predicate, require_attribute
 from siloquent.explore.spec.numbers import check_number, format_number
-from siloquent.explore.spec.predicate import Column, IsNull, Not, Predicate, check_name
+from siloquent.explore.spec.predicate import MAX_NAME_LENGTH, Column, Expression, IsNull, Not, Predicate, check_name
 
 SHARE_DIGITS = 4
 
@@ -42,11 +44,21 @@ class Count(_OfRows):
 
 @dataclass(frozen=True, slots=True)
 class _OfAttribute(_OfRows):
+    """``computed``: the expression whose value in each row is aggregated; ``attribute`` is then its text."""
+
     attribute: str
+    computed: Expression | None = field(default=None, kw_only=True, repr=False)
 
     def __post_init__(self) -> None:
         _OfRows.__post_init__(self)
-        check_name(self.attribute, "attribute")
+        if self.computed is not None:
+            require_attribute(self.computed)
+            expression = normalize_expression(self.computed)
+            name = expression.name if isinstance(expression, Column) else name_expression(expression)
+            object.__setattr__(self, "attribute", name)
+            object.__setattr__(self, "computed", None if isinstance(expression, Column) else expression)
+        if self.computed is None:
+            check_name(self.attribute, "attribute")
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +133,19 @@ class Moment(_OfAttribute):
     power: Literal[0, 1, 2] = 0
 
 
+def name_expression(expression: Expression) -> str:
+    """Return the name of the column that holds the value of ``expression`` in each row: its text, if it is short.
+
+    >>> from siloquent.explore.spec.predicate import Call
+    >>> name_expression(Call("abs", Column("cost")))
+    'abs(cost)'
+    """
+    text = render_expression(expression)
+    if len(text) <= MAX_NAME_LENGTH and text.isprintable() and '"' not in text:
+        return text
+    return f"expression {hashlib.sha256(text.encode()).hexdigest()[:16]}"
+
+
 Aggregate = Count | Distinct | Sum | Average | Variance | Deviation | Quantile | Moment | Ranks
 Simple = Count | Sum | Moment
 """Aggregates with one number per group, linear in the counts of cells."""
@@ -136,16 +161,20 @@ def name_column(aggregate: Aggregate) -> str:
         return f"count_{aggregate.counted}"
     if aggregate.test is not None:
         return f"{name_column(replace(aggregate, test=None))}_if"
+    if isinstance(aggregate, _OfAttribute) and aggregate.computed is not None:
+        return _WORDS.get(type(aggregate), "quantile")
     if isinstance(aggregate, Quantile):
         share = format_number(aggregate.share)
         return f"median_{aggregate.attribute}" if share == "0.5" else f"quantile_{aggregate.attribute}_{share}"
-    words = {
-        Distinct: "distinct",
-        Sum: "sum",
-        Average: "avg",
-        Variance: "var",
-        Deviation: "stddev",
-        Moment: "moment",
-        Ranks: "quantiles",
-    }
-    return "count" if isinstance(aggregate, Count) else f"{words[type(aggregate)]}_{aggregate.attribute}"
+    return "count" if isinstance(aggregate, Count) else f"{_WORDS[type(aggregate)]}_{aggregate.attribute}"
+
+
+_WORDS: dict[type[Aggregate], str] = {
+    Distinct: "distinct",
+    Sum: "sum",
+    Average: "avg",
+    Variance: "var",
+    Deviation: "stddev",
+    Moment: "moment",
+    Ranks: "quantiles",
+}

@@ -8,10 +8,10 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
-from siloquent.explore.spec.language.render import render_constant
+from siloquent.explore.spec.language.render_conditions import render_constant
 from siloquent.explore.spec.members import list_fields
 from siloquent.explore.spec.numbers import format_number
-from siloquent.explore.spec.predicate import InList, Value, get_constant_type
+from siloquent.explore.spec.predicate import Branch, InList, Value, get_constant_type
 from siloquent.explore.spec.query import Query
 
 
@@ -55,13 +55,15 @@ def _build_document(value: Any) -> Any:
 
 _LATER = frozenset(
     {"others", "join", "more", "at_least", "of", "presentation", "renamed", "order", "limit", "offset"}
-    | {"descending", "nulls_first", "test", "shown", "kept", "groups_each"}
+    | {"descending", "nulls_first", "test", "shown", "kept", "groups_each", "computed"}
 )
 """Fields added after the first ledgers."""
 
 
 def _is_later(value: Any, part: Field[Any]) -> bool:
     """Return whether ``part`` is left out, so that queries of earlier versions keep their digests."""
+    if part.name == "test" and isinstance(value, Branch):
+        return False
     return part.name in _LATER and getattr(value, part.name) == part.default
 
 

@@ -15,8 +15,11 @@ if TYPE_CHECKING:
 
 Constant = int | Decimal | str | bool | date | datetime | None
 CompareOp = Literal["=", "!=", "<", "<=", ">", ">="]
-ArithmeticOp = Literal["+", "-", "*", "//", "%"]
+ArithmeticOp = Literal["+", "-", "*", "/", "//", "%"]
 FUNCTIONS = ("abs", "round", "year", "month", "day", "hour", "dayofweek", "lower", "length")
+"""Functions of one value."""
+CHOICES = ("coalesce", "nullif", "greatest", "least")
+"""Functions of several values of one type that return one of them, or NULL."""
 MAX_NAME_LENGTH = 128
 
 
@@ -44,7 +47,7 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Arithmetic:
-    """``left op right`` of numbers; division by zero gives NULL."""
+    """``left op right`` of numbers; ``/`` takes a constant divisor, ``//`` and ``%`` by zero give NULL."""
 
     left: Expression
     op: ArithmeticOp
@@ -53,10 +56,27 @@ class Arithmetic:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A call of one of ``FUNCTIONS`` on one expression."""
+    """A call of one of ``FUNCTIONS``, or of ``CHOICES`` with ``more`` arguments."""
 
     function: str
     argument: Expression
+    more: tuple[Expression, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """``WHEN test THEN value``."""
+
+    test: Predicate
+    value: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """The value of the first branch whose test is TRUE, else ``otherwise`` (NULL without ELSE)."""
+
+    branches: tuple[Branch, ...]
+    otherwise: Expression = field(default_factory=lambda: Value(None))
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,12 +91,12 @@ class Through:
     places: tuple[int, ...]
 
 
-Expression = Column | Value | Arithmetic | Call | Through
+Expression = Column | Value | Arithmetic | Call | Case | Through
 
 
 @dataclass(frozen=True, slots=True)
 class Compare:
-    """``left op right``, UNKNOWN if a side is NULL; each side is an expression of one attribute or a constant."""
+    """``left op right``, UNKNOWN if a side is NULL."""
 
     left: Expression
     op: CompareOp

@@ -20,7 +20,7 @@ from siloquent.explore.spec.aggregates import (
     Variance,
     name_column,
 )
-from siloquent.explore.spec.normal_form import normalize_predicate, require_attribute
+from siloquent.explore.spec.normal_form import normalize_expression, normalize_predicate, require_attribute
 from siloquent.explore.spec.numbers import MAX_DIGITS, check_number
 from siloquent.explore.spec.predicate import And, Column, Expression, Predicate, check_name
 from siloquent.explore.spec.presentation import Presentation
@@ -46,6 +46,7 @@ class GroupBy:
             raise RequestError(f"GROUP BY takes 1 to {MAX_KEYS} keys, not {len(self.keys):,}.")
         for key in self.keys:
             require_attribute(key)
+        object.__setattr__(self, "keys", tuple(map(normalize_expression, self.keys)))
         if len(set(self.keys)) != len(self.keys):
             raise RequestError("GROUP BY names a key twice.", fix="name it once")
 

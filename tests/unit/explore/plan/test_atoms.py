@@ -181,7 +181,7 @@ def test_the_constant_that_is_offered_can_be_pasted(attribute: Attribute, consta
 
 @pytest.mark.parametrize(
     ("lo", "hi", "grid", "groups"),
-    [(1, 3, "1", 3), (0, 119, "1", 12), (0, 200, "0.001", 21), (0, 1, "0.01", 11), (0, 10**9, "1", 11)],
+    [(1, 3, "0.01", 3), (0, 119, "1", 12), (0, 200, "0.001", 21), (0, 1, "0.01", 11), (0, 10**9, "1", 11)],
 )
 def test_the_width_that_is_offered_for_groups_of_a_number_makes_some(lo: int, hi: int, grid: str, groups: int) -> None:
     number = Attribute("n", "real", lo=Decimal(lo), hi=Decimal(hi), grid=Decimal(grid))

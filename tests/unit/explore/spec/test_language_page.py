@@ -9,6 +9,7 @@ import pytest
 from scripts.doc_blocks import blocks
 from siloquent.explore.spec import parse, render
 from siloquent.explore.spec.builder import Question
+from siloquent.explore.spec.language.choices import CHOOSING
 from siloquent.explore.spec.language.refusals import RESERVED, TAIL
 from siloquent.explore.spec.predicate import FUNCTIONS
 
@@ -28,5 +29,5 @@ def test_a_question_on_the_page_can_be_asked(text: str) -> None:
 def test_every_word_function_and_step_is_on_the_page() -> None:
     steps = [name for name in vars(Question) if not name.startswith("_") and callable(getattr(Question, name))]
     assert len(steps) > 10
-    words = {*RESERVED, *TAIL, *FUNCTIONS, *(f".{step}(" for step in steps)}
+    words = {*RESERVED, *TAIL, *FUNCTIONS, *CHOOSING, *(f".{step}(" for step in steps)}
     assert sorted(word for word in words if word not in PAGE) == []

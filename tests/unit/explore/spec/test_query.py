@@ -70,7 +70,6 @@ WRONG = {
     "no keys": lambda: GroupBy(()),
     "sixty-five keys": lambda: GroupBy(tuple(Column(f"a{i}") for i in range(65))),
     "a key without attribute": lambda: GroupBy((Value(3),)),
-    "a key of two attributes": lambda: GroupBy((Arithmetic(Column("a"), "+", Column("b")),)),
     "an unknown function": lambda: GroupBy((Call("sqrt", Column("a")),)),
     "no predicates": lambda: Predicates(()),
     "a comparison with NULL": lambda: Predicates((Compare(Column("a"), "=", Value(None)),)),

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from siloquent.maths.sensitivity.linear import Sensitivity
-from siloquent.schema import Block
+from siloquent.schema import Attribute, Block
 
 Integers = NDArray[np.int64]
 _AT_ONCE = 250_000  # weights
@@ -74,6 +74,7 @@ class SummedAttribute:
 
     A row adds (place + ``offset``)^``power`` grid steps, which lie in [``lowest``, ``highest``] units. ``offset`` is lo
     in grid steps, or the value that puts the centre at 0; ``grid`` is the size of a step of the added numbers.
+    ``computed``: the attribute with these bounds, if a query's expression is summed.
     """
 
     attribute: str
@@ -83,6 +84,7 @@ class SummedAttribute:
     highest: int
     quantum: int = 1
     power: int = 1
+    computed: Attribute | None = None
 
     @property
     def largest(self) -> int:

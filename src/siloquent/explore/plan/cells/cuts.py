@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from siloquent.errors import RequestError
 from siloquent.explore.plan.cells.predicate_evaluation import evaluate_atom, evaluate_expression
 from siloquent.explore.plan.limits import passes
-from siloquent.explore.spec.language.render import render_expression, render_name
+from siloquent.explore.spec.language.render_conditions import render_expression, render_name
 from siloquent.explore.spec.normal_form import find_attribute
 from siloquent.explore.spec.predicate import (
     Arithmetic,

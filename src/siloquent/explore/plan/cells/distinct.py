@@ -15,6 +15,7 @@ from siloquent.errors import RequestError
 from siloquent.explore.plan.cells.compiled import CompiledWorkload, DistinctUnits, DistinctValues, WorkloadPart
 from siloquent.explore.plan.cells.keys import build_value_key, list_keys
 from siloquent.explore.plan.cells.predicates import compile_keys, compile_workload
+from siloquent.explore.plan.computed.inlining import inline_computed
 from siloquent.explore.plan.public_joins import inline_join
 from siloquent.explore.spec.aggregates import Aggregate, Count, Distinct
 from siloquent.explore.spec.language.refusals import quote_name
@@ -88,6 +89,11 @@ def _compile_units(query: Query, schema: TableSchema, name: str) -> CompiledWork
             "COUNT(DISTINCT ...) takes groups that do not overlap.", fix="GROUP BY, or one question for each predicate"
         )
     (part,) = compiled.parts
+    if part.block.computed:
+        raise RequestError(
+            f"Users are counted by conditions and keys of one attribute each, not by {part.block.computed[0].name}.",
+            fix=_suggest(query, query.aggregate, Count(test=query.aggregate.test)),
+        )
     groups = _list_groups(part)
     number = len(np.unique(groups[groups >= 0]))
     each = schema.unit.max_rows if query.groups_each is None else query.groups_each
@@ -115,7 +121,7 @@ def _list_groups(part: WorkloadPart) -> NDArray[np.int64]:
 
 
 def _compile_values(query: Query, schema: TableSchema, attribute: Attribute) -> CompiledWorkload:
-    query = inline_join(query, schema)
+    query, schema = inline_computed(inline_join(query, schema), schema)
     workload = query.workload
     every = workload.all_groups if isinstance(workload, SomeGroups) else workload
     if not isinstance(every, (GroupBy, Cube, Ranges)) and every != EVERY_ROW:

@@ -19,14 +19,17 @@ from siloquent.explore.plan.cells.predicate_evaluation import TRUE, evaluate_exp
 from siloquent.explore.plan.cells.space import GroupKey, Space, iter_tests
 from siloquent.explore.plan.limits import passes
 from siloquent.explore.spec.language.refusals import quote_name
-from siloquent.explore.spec.language.render import render_expression
+from siloquent.explore.spec.language.render_conditions import render_expression
 from siloquent.explore.spec.normal_form import find_attribute
 from siloquent.explore.spec.predicate import Column, Expression, Predicate, Through
 from siloquent.explore.spec.query import MAX_PREDICATES, Cube, GroupBy, Ranges
 from siloquent.schema import Attribute, Domain
+from siloquent.schema.attribute import MAX_CODES
 
 MAX_WEIGHTS = 25 * 10**6
 MAX_DATES = 10_000
+MAX_PLACES = 100
+"""The maximum number of values of a number that is grouped value by value without being a code."""
 MAX_OFFERED = 30
 """The maximum number of groups of a number that a fix proposes."""
 MAX_VALUES = 8 * 10**6
@@ -84,7 +87,7 @@ def _build_key(expression: Expression, domain: Domain) -> GroupKey:
         )
     if not isinstance(expression, Column):
         return _build_expression_key(expression, attribute)
-    if attribute.is_numeric and (attribute.edges or not attribute.is_code):
+    if attribute.is_numeric and (attribute.edges or attribute.steps > (MAX_CODES if attribute.is_code else MAX_PLACES)):
         if not attribute.edges:
             raise RequestError(
                 f"Attribute {attribute.name!r} is a number without declared bins, so it cannot be a GROUP BY key.",

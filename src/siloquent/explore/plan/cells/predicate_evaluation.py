@@ -7,7 +7,7 @@ A vector over cells has ``size + 1`` entries: the declared values, the cell for 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import date, datetime
@@ -31,7 +31,7 @@ from siloquent.explore.plan.cells.numbers import (
     is_fraction,
     round_values,
 )
-from siloquent.explore.spec.language.render import render_expression
+from siloquent.explore.spec.language.render_conditions import render_expression
 from siloquent.explore.spec.predicate import (
     Arithmetic,
     Call,
@@ -332,10 +332,15 @@ def _instead_of_like(expression: Expression, tested: Values) -> str:
     return f"year({name}) = {int(year)} AND month({name}) = {int(month)}"
 
 
-def _evaluate_like(values: Values, pattern: str) -> Truth:
+def match_pattern(texts: Sequence[str], pattern: str) -> NDArray[np.bool_]:
+    """Return whether each text is LIKE ``pattern``, shape (texts,)."""
     pieces = pattern.split("%")
     compiled = [_compile_piece(piece) for piece in pieces]
-    found = np.array([_is_like(text, compiled, len(pieces[-1])) for text in values.data])
+    return np.array([_is_like(text, compiled, len(pieces[-1])) for text in texts], dtype=bool)
+
+
+def _evaluate_like(values: Values, pattern: str) -> Truth:
+    found = match_pattern(values.data.tolist(), pattern)
     return np.where(values.known, np.where(np.asarray(found, dtype=bool), TRUE, FALSE), UNKNOWN).astype(np.int8)
 
 

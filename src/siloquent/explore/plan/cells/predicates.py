@@ -18,16 +18,18 @@ from siloquent.explore.plan.cells.compiled import CompiledWorkload, SummedAttrib
 from siloquent.explore.plan.cells.keys import MAX_WEIGHTS, build_keyed_part, iter_combinations, list_keys
 from siloquent.explore.plan.cells.predicate_evaluation import TRUE
 from siloquent.explore.plan.cells.space import GroupKey, Space, iter_attributes, iter_tests
+from siloquent.explore.plan.computed.inlining import add_summed, inline_computed, inline_condition
+from siloquent.explore.plan.computed.plainness import is_plain
 from siloquent.explore.plan.limits import passes
 from siloquent.explore.plan.public_joins import inline_join
 from siloquent.explore.spec.aggregates import Aggregate, Count, Distinct, Moment, Quantile, Ranks, Sum
-from siloquent.explore.spec.language.render import render_predicate
+from siloquent.explore.spec.language.render_conditions import render_expression, render_predicate
 from siloquent.explore.spec.predicate import And, Predicate
-from siloquent.explore.spec.query import Predicates, Query, SomeGroups
+from siloquent.explore.spec.query import GroupBy, Predicates, Query, SomeGroups
 from siloquent.maths.sensitivity.linear import Sensitivity, compute_sensitivity
 from siloquent.maths.sensitivity.sums import compute_replaced_sensitivity
 from siloquent.maths.workloads import is_disjoint, is_nested, merge_columns
-from siloquent.schema import Attribute, Domain, TableSchema
+from siloquent.schema import Attribute, Domain, TableSchema, TooManyCells
 
 MAX_ENTRIES = 5 * 10**7
 UNIT_BITS = 12
@@ -41,11 +43,31 @@ def compile_workload(query: Query, schema: TableSchema) -> CompiledWorkload:
         RequestError: types do not fit, attributes cannot be queried, or there are too many cells or answers.
     """
     query = inline_join(query, schema)
+    names = _list_key_names(query)
+    schema = add_summed(query, schema)
+    inlined, extended = inline_computed(query, schema)
+    try:
+        compiled = _compile(inlined, extended)
+    except TooManyCells:
+        whole = inline_condition(query, schema)
+        if whole is None:
+            raise
+        compiled = _compile(*whole)
+    return replace(compiled, keys=names) if names else compiled
+
+
+def _list_key_names(query: Query) -> tuple[str, ...]:
+    """List the names of keys as they are written, where they become computed columns."""
+    workload = query.workload
+    groups = workload.all_groups if isinstance(workload, SomeGroups) else workload
+    written = groups.keys if isinstance(groups, GroupBy) else ()
+    return tuple(map(render_expression, written)) if not all(map(is_plain, written)) else ()
+
+
+def _compile(query: Query, schema: TableSchema) -> CompiledWorkload:
     workload, domain = query.workload, schema.domain
     if isinstance(workload, SomeGroups):
-        return _select_groups(
-            compile_workload(replace(query, workload=workload.all_groups), schema), workload, query, schema
-        )
+        return _select_groups(_compile(replace(query, workload=workload.all_groups), schema), workload, query, schema)
     if isinstance(workload, Predicates):
         parts = _build_parts([_conjoin(query.where, p) for p in workload.parts], domain)
         labels: tuple[tuple[Any, ...], ...] = tuple((render_predicate(p),) for p in workload.parts)
@@ -167,8 +189,9 @@ def _build_summed(aggregate: Aggregate, domain: Domain) -> SummedAttribute | Non
     attribute, power = domain[aggregate.attribute], aggregate.power if isinstance(aggregate, Moment) else 1
     if not attribute.is_numeric or attribute.grid is None or attribute.lo is None:
         raise RequestError(f"SUM takes a number; {attribute.name!r} is {attribute.kind}.")
+    computed = None if attribute.computed is None else attribute
     if power == 0:
-        return SummedAttribute(attribute.name, Fraction(1), 0, 1, 1, power=0)
+        return SummedAttribute(attribute.name, Fraction(1), 0, 1, 1, power=0, computed=computed)
     grid, offset = Fraction(attribute.grid), int(Fraction(attribute.lo) / Fraction(attribute.grid))  # type: ignore[arg-type]
     if isinstance(aggregate, Moment):
         offset = -compute_centre(attribute)
@@ -176,7 +199,9 @@ def _build_summed(aggregate: Aggregate, domain: Domain) -> SummedAttribute | Non
     if power == 2:
         grid, lowest, highest = grid**2, 0, max(abs(lowest), abs(highest)) ** 2
     quantum = 1 << max(0, max(abs(lowest), abs(highest)).bit_length() - UNIT_BITS)
-    return SummedAttribute(attribute.name, grid, offset, lowest // quantum, -(-highest // quantum), quantum, power)
+    return SummedAttribute(
+        attribute.name, grid, offset, lowest // quantum, -(-highest // quantum), quantum, power, computed
+    )
 
 
 def compute_centre(attribute: Attribute) -> int:

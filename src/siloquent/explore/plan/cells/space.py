@@ -94,14 +94,15 @@ class Space:
         check_work([(test, self.domain[name]) for test in tests for name in sorted(self._list_names(test))])
         for test in tests:
             self._prepare(test, signatures)
-        order = {name: place for place, name in enumerate(domain.names)}
+        order = {name: place for place, name in enumerate((*domain.names, *(one.name for one in domain.computed)))}
         self.names = tuple(sorted(signatures, key=order.__getitem__))
         self._first: dict[str, Integers] = {}
         classes: list[Classes] = []
         for name in self.names:
             found, self._first[name] = build_classes(signatures[name], domain[name].size)
             classes.append(found)
-        self.block = Block(self.names, tuple(classes))
+        computed = tuple(domain[name] for name in self.names if domain[name].computed is not None)
+        self.block = Block(self.names, tuple(classes), computed)
         if passes(len(tests) * self.block.size, max_truths.get()):
             raise RequestError(
                 f"{len(tests):,} conditions over {self.block.size:,} cells of {', '.join(self.names)} exceed the "

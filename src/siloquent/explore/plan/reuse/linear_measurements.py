@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Literal
 
 import numpy as np
@@ -87,14 +87,23 @@ def describe_quantity(compiled: CompiledWorkload) -> str:
     summed = compiled.summed
     if summed is None:
         return "rows"
-    return "|".join(str(getattr(summed, field.name)) for field in fields(summed))
+    return "|".join(str(getattr(summed, field.name)) for field in fields(summed) if field.name != "computed")
 
 
 def compute_declaration_digest(name: str, domain: Domain) -> str:
     """Compute the SHA-256 of everything that determines the cell of ``name`` of a row."""
     attribute = domain[name]
+    if attribute.computed is not None:
+        return compute_computed_digest(attribute, domain)
     source = domain[attribute.argument] if attribute.function else None
     return hashlib.sha256(repr((attribute, source)).encode()).hexdigest()[:32]
+
+
+def compute_computed_digest(attribute: Attribute, domain: Domain) -> str:
+    """Compute the same of an attribute that a query computes: its expression, and its inputs' declarations."""
+    assert attribute.computed is not None
+    inputs = [compute_declaration_digest(name, domain) for name in attribute.computed.inputs]
+    return hashlib.sha256(repr((attribute, attribute.computed.identity, inputs)).encode()).hexdigest()[:32]
 
 
 def build_footprint(compiled: CompiledWorkload, schema: TableSchema, *, by_strategy: bool) -> Footprint | None:
@@ -113,6 +122,7 @@ def build_footprint(compiled: CompiledWorkload, schema: TableSchema, *, by_strat
 def build_area(part: WorkloadPart, domain: Domain) -> Area:
     """Build the block of ``part`` by declared cells; impossible cells are left out, so that totals agree."""
     names = part.block.attributes
+    domain = replace(domain, computed=part.block.computed)
     classes = [
         one if can_be_outside(domain[name]) else _drop_outside(one)
         for name, one in zip(names, part.block.classes, strict=True)

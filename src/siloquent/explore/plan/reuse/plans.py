@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Literal
@@ -25,7 +26,7 @@ from siloquent.explore.spec.answers.answer import Label
 from siloquent.explore.spec.query import Query, Spend
 from siloquent.ledger import Permit
 from siloquent.privacy import FREE, Cost, DiscreteGaussian, DiscreteLaplace, Event, get_accountant
-from siloquent.schema import TableSchema
+from siloquent.schema import Attribute, TableSchema
 
 _STATES = 8
 _MAX_SHARPER = 64
@@ -184,16 +185,24 @@ def list_question_digests(plan: Plan) -> frozenset[str]:
 
 def _compute_digest(plan: Plan, query: Query) -> str:
     names = {name for part in plan.compiled.parts for name in part.block.attributes}
+    domain = plan.schema.domain
+    computed = {one.name: one for one in (*domain.computed, *_iter_computed(plan))}
+    domain = replace(domain, computed=tuple(computed.values()))
     if plan.compiled.summed is not None:
         names.add(plan.compiled.summed.attribute)
     names |= {plan.query.aggregate.attribute} if hasattr(plan.query.aggregate, "attribute") else set()
     bare = replace(query, reuse="any", explain=False, optimistic=False)
-    declared = [compute_declaration_digest(name, plan.schema.domain) for name in sorted(names)]
+    declared = [compute_declaration_digest(name, domain) for name in sorted(names)]
     parts = [format_canonical(bare), declared, plan.schema.version, str(plan.alpha), str(plan.beta)]
     public = find_public_table(plan.query, plan.schema)
     parts += [] if public is None else [public.digest]
     parts += list_reading_rules(plan.query, plan.schema)
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+
+def _iter_computed(plan: Plan) -> Iterator[Attribute]:
+    for part in plan.compiled.parts:
+        yield from part.block.computed
 
 
 def build_bound(plan: Plan, wish: Wish) -> ReuseBound | None:

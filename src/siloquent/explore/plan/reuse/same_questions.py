@@ -10,7 +10,7 @@ from decimal import Decimal, localcontext
 from fractions import Fraction
 
 from siloquent.errors import UnknownName
-from siloquent.explore.spec.language.render import render_predicate
+from siloquent.explore.spec.language.render_conditions import render_predicate
 from siloquent.explore.spec.numbers import MAX_DIGITS
 from siloquent.explore.spec.predicate import And, Column, Compare, CompareOp, Not, Or, Predicate, Value
 from siloquent.explore.spec.query import Query

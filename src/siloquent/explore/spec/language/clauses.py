@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import Literal, cast
 
 from siloquent.errors import RequestError, SyntaxProblem
-from siloquent.explore.spec.aggregates import Aggregate, Average, Count, Deviation, Distinct, Quantile, Sum, Variance
+from siloquent.explore.spec.aggregates import Aggregate, Count, Distinct, Quantile
 from siloquent.explore.spec.language.conditions import read_predicate
 from siloquent.explore.spec.language.cursor import Cursor
 from siloquent.explore.spec.language.refusals import (
@@ -22,7 +22,7 @@ from siloquent.explore.spec.language.refusals import (
     Refusal,
     suggest_bounds,
 )
-from siloquent.explore.spec.language.tested import add_test, is_at_one, read_case, read_count
+from siloquent.explore.spec.language.tested import add_test, is_at_one, read_count, read_of_expression
 from siloquent.explore.spec.normal_form import FLIPPED
 from siloquent.explore.spec.predicate import CompareOp
 from siloquent.explore.spec.query import DEFAULT_BETA, Accuracy, Bound, Having, Item, Promise, Reuse, Spend, Top
@@ -79,15 +79,13 @@ def _read_arguments(cursor: Cursor, function: str) -> Aggregate:
         aggregate = Count(test=read_predicate(cursor))
         cursor.leave_parenthesis()
         return aggregate
-    if cursor.is_at("CASE"):
-        return read_case(cursor, function)
     if function == "APPROX_COUNT_DISTINCT" or (function == "COUNT" and cursor.take("DISTINCT")):
         return _read_distinct(cursor)
     if function == "COUNT":
         return read_count(cursor)
     if function == "SUM" and is_at_one(cursor):
         return read_count(cursor)
-    return _read_of_attribute(cursor, function)
+    return read_of_expression(cursor, function)
 
 
 def _read_distinct(cursor: Cursor) -> Distinct:
@@ -123,34 +121,6 @@ def _build_aggregate_refusal(cursor: Cursor) -> RequestError:
         named = cursor.token.kind in ("word", "quoted") and cursor.following.word == ")"
         refused.fix = suggest_bounds(cursor.token.text if named else "cost", largest=word == "MAX")
     return refused
-
-
-def _read_of_attribute(cursor: Cursor, function: str) -> Aggregate:
-    only = Refusal(
-        f"{function} takes one declared attribute.",
-        f"declare the expression as a separate attribute, then {function}(cost)",
-    )
-    if cursor.token.kind not in ("word", "quoted"):
-        raise cursor.build_refusal(only)
-    name = cursor.take_attribute()
-    share = Decimal("0.5")
-    if function == "QUANTILE":
-        cursor.expect(",")
-        share = cursor.take_number("The share of a quantile")
-    if not cursor.is_at(")"):
-        raise cursor.build_refusal(only)
-    cursor.advance()
-    return Quantile(name, share) if function in ("QUANTILE", "MEDIAN") else _FUNCTIONS[function](name)
-
-
-_FUNCTIONS: dict[str, type[Sum | Average | Variance | Deviation]] = {
-    "SUM": Sum,
-    "AVG": Average,
-    "VAR": Variance,
-    "VAR_POP": Variance,
-    "STDDEV": Deviation,
-    "STDDEV_POP": Deviation,
-}
 
 
 def read_alias(cursor: Cursor) -> str:

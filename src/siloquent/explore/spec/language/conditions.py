@@ -12,6 +12,7 @@ from difflib import get_close_matches
 from typing import cast
 
 from siloquent.errors import RequestError, SyntaxProblem
+from siloquent.explore.spec.language.choices import CHOOSING, is_at_case, read_case, read_choice
 from siloquent.explore.spec.language.cursor import Cursor
 from siloquent.explore.spec.language.literals import read_casts, read_literal
 from siloquent.explore.spec.language.refusals import AGGREGATES, COMPARISONS, OTHER_AGGREGATES, WHY_NOT, Refusal
@@ -25,11 +26,13 @@ from siloquent.explore.spec.language.truth_tests import (
 )
 from siloquent.explore.spec.normal_form import MAX_DEPTH
 from siloquent.explore.spec.predicate import (
+    CHOICES,
     FUNCTIONS,
     And,
     Arithmetic,
     ArithmeticOp,
     Call,
+    Case,
     Column,
     Compare,
     CompareOp,
@@ -48,7 +51,7 @@ from siloquent.explore.spec.predicate import (
 
 Node = Expression | Predicate
 _TESTS = ("IN", "LIKE", "ILIKE", "BETWEEN")
-_EXPRESSIONS = (Column, Value, Arithmetic, Call, Through)
+_EXPRESSIONS = (Column, Value, Arithmetic, Call, Case, Through)
 
 
 def read_predicate(cursor: Cursor) -> Predicate:
@@ -73,7 +76,7 @@ def read_conjunction(cursor: Cursor) -> Predicate:
 
 
 def _require_predicate(cursor: Cursor, start: int, node: Node) -> Predicate:
-    if isinstance(node, Column):
+    if isinstance(node, (Column, Case)) or (isinstance(node, Call) and node.function in CHOICES):
         return Compare(node, "=", Value(True))  # a boolean attribute is a condition by itself
     if isinstance(node, Value) and isinstance(node.value, bool):
         return And(()) if node.value else Or(())
@@ -226,7 +229,7 @@ def _read_sum(cursor: Cursor) -> Node:
 
 
 def _read_product(cursor: Cursor) -> Node:
-    return _read_arithmetic(cursor, ("*", "//", "%"), _read_operand)
+    return _read_arithmetic(cursor, ("*", "/", "//", "%"), _read_operand)
 
 
 def _read_arithmetic(cursor: Cursor, operators: Sequence[str], read: Callable[[Cursor], Node]) -> Node:
@@ -272,6 +275,10 @@ def _read_primary(cursor: Cursor) -> Node:
         return read_casts(cursor, literal)
     if cursor.is_at("INTERVAL") and cursor.following.kind in ("number", "text"):
         raise cursor.build_refusal(WHY_NOT["INTERVAL"])
+    if is_at_case(cursor):
+        return read_case(cursor, read_expression, read_predicate)
+    if cursor.is_at(*CHOOSING) and cursor.following.word == "(":
+        return read_choice(cursor, read_expression, read_predicate)
     if cursor.token.kind == "word" and cursor.following.word == "(":
         return _read_call(cursor)
     if cursor.token.kind in ("word", "quoted"):

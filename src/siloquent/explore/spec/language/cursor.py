@@ -125,8 +125,9 @@ class Cursor:
             raise SyntaxProblem(f"Parentheses nest more than {MAX_DEPTH} deep", position=self.token.start)
 
     def leave_parenthesis(self, closing: str = ")") -> None:
-        """Leave a parenthesis."""
-        self.expect(closing)
+        """Leave a parenthesis, by its ``closing`` sign if there is one to take."""
+        if closing:
+            self.expect(closing)
         self._depth -= 1
 
     @property

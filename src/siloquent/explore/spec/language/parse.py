@@ -13,7 +13,7 @@ from siloquent.explore.spec.language.clauses import read_aggregate
 from siloquent.explore.spec.language.conditions import read_expression, read_predicate
 from siloquent.explore.spec.language.cursor import Cursor
 from siloquent.explore.spec.language.sql import read_select
-from siloquent.explore.spec.normal_form import MAX_DEPTH, find_attribute, normalize_predicate
+from siloquent.explore.spec.normal_form import MAX_DEPTH, normalize_expression, normalize_predicate
 from siloquent.explore.spec.predicate import Expression, Predicate
 from siloquent.explore.spec.query import Query
 
@@ -64,8 +64,7 @@ def parse_aggregate(text: str) -> Aggregate:
 def parse_expression(text: str) -> Expression:
     """Parse an expression by itself, as after GROUP BY."""
     expression = _read_whole(text, lambda cursor: _read_unqualified(cursor, read_expression))
-    find_attribute(expression)
-    return expression
+    return normalize_expression(expression)
 
 
 def _read_question(cursor: Cursor) -> Query:

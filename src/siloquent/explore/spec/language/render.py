@@ -2,36 +2,22 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from datetime import date, datetime
-from decimal import Decimal
 from functools import singledispatch
 from itertools import zip_longest
 
 from siloquent.explore.spec.aggregates import Aggregate, Average, Count, Deviation, Distinct, Quantile, Sum, Variance
 from siloquent.explore.spec.derived import Derived, Function, Measured, Number
-from siloquent.explore.spec.language.refusals import RESERVED
+from siloquent.explore.spec.language.render_conditions import (
+    render_expression,
+    render_inside,
+    render_name,
+    render_predicate,
+)
 from siloquent.explore.spec.language.sql import EVERY_ROW
 from siloquent.explore.spec.numbers import format_number, format_share
-from siloquent.explore.spec.predicate import (
-    And,
-    Arithmetic,
-    Call,
-    Column,
-    Compare,
-    Constant,
-    Expression,
-    InList,
-    IsNull,
-    Like,
-    Not,
-    Or,
-    Predicate,
-    Through,
-    Value,
-)
+from siloquent.explore.spec.predicate import Or
 from siloquent.explore.spec.presentation import Presentation
 from siloquent.explore.spec.query import (
     Accuracy,
@@ -45,9 +31,6 @@ from siloquent.explore.spec.query import (
     Ranges,
     Workload,
 )
-
-_PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_SUMS, _PRODUCTS = ("+", "-"), ("*", "//", "%")
 
 
 def render(query: Query) -> str:
@@ -79,7 +62,7 @@ def render_aggregate(aggregate: Aggregate) -> str:
         return f"{render_aggregate(replace(aggregate, test=None))} FILTER (WHERE {render_predicate(aggregate.test)})"
     if isinstance(aggregate, Count):
         return "COUNT(*)"
-    name = render_name(aggregate.attribute)
+    name = render_name(aggregate.attribute) if aggregate.computed is None else render_expression(aggregate.computed)
     if isinstance(aggregate, Distinct):
         return f"COUNT(DISTINCT {name})"
     if isinstance(aggregate, Quantile):
@@ -89,36 +72,6 @@ def render_aggregate(aggregate: Aggregate) -> str:
 
 
 _FUNCTIONS: dict[type[Aggregate], str] = {Sum: "SUM", Average: "AVG", Variance: "VAR", Deviation: "STDDEV"}
-
-
-def render_predicate(predicate: Predicate) -> str:
-    """Render a condition as written after WHERE."""
-    return _render_predicate(predicate)
-
-
-def render_expression(expression: Expression) -> str:
-    """Render an expression as written after GROUP BY."""
-    return _render_expression(expression)
-
-
-def render_name(name: str) -> str:
-    """Render a name, in double quotes if it needs them."""
-    if _PLAIN_NAME.fullmatch(name) and name.upper() not in RESERVED:
-        return name
-    return '"' + name.replace('"', '""') + '"'
-
-
-def render_constant(constant: Constant) -> str:
-    """Render a constant as in the language."""
-    if constant is None or isinstance(constant, bool):
-        return {None: "NULL", True: "TRUE", False: "FALSE"}[constant]
-    if isinstance(constant, (int, Decimal)):
-        return format_number(constant)
-    if isinstance(constant, datetime):
-        return f"TIMESTAMP '{constant.isoformat(sep=' ')}'"
-    if isinstance(constant, date):
-        return f"DATE '{constant.isoformat()}'"
-    return "'" + constant.replace("'", "''") + "'"
 
 
 def _render_select(query: Query) -> str:
@@ -162,7 +115,7 @@ def _render_derived(value: Derived, aggregates: Sequence[Aggregate], *, inside: 
 
 
 def _render_bin(query: Query) -> str:
-    where = f" AND {_render_inside(query.where, Or)}" if query.where else ""
+    where = f" AND {render_inside(query.where, Or)}" if query.where else ""
     asked = f"BIN {render_name(query.table)} ON {_render_item(Item(query.aggregate, query.alias))}"
     return f"{asked} WHERE W = {_render_workload(query.workload)}{where}"
 
@@ -238,107 +191,3 @@ def _(workload: Ranges) -> str:
 @_render_workload.register
 def _(workload: Cube) -> str:
     return f"CUBE({_join_texts(map(render_name, workload.attributes))})"
-
-
-@singledispatch
-def _render_predicate(predicate: Predicate) -> str:
-    raise TypeError(f"{type(predicate).__name__} is not a condition.")
-
-
-@_render_predicate.register
-def _(predicate: Compare) -> str:
-    return f"{_render_expression(predicate.left)} {predicate.op} {_render_expression(predicate.right)}"
-
-
-@_render_predicate.register
-def _(predicate: InList) -> str:
-    return _render_in(predicate, "IN")
-
-
-@_render_predicate.register
-def _(predicate: Like) -> str:
-    return _render_like(predicate, "LIKE")
-
-
-@_render_predicate.register
-def _(predicate: IsNull) -> str:
-    return f"{_render_expression(predicate.expression)} IS NULL"
-
-
-@_render_predicate.register
-def _(predicate: Not) -> str:
-    part = predicate.part
-    if isinstance(part, InList):
-        return _render_in(part, "NOT IN")
-    if isinstance(part, Like):
-        return _render_like(part, "NOT LIKE")
-    if isinstance(part, IsNull):
-        return f"{_render_expression(part.expression)} IS NOT NULL"
-    return f"NOT {_render_inside(part, And, Or)}"
-
-
-@_render_predicate.register
-def _(predicate: And) -> str:
-    return " AND ".join(_render_inside(part, And, Or) for part in predicate.parts) or "TRUE"
-
-
-@_render_predicate.register
-def _(predicate: Or) -> str:
-    return " OR ".join(_render_inside(part, Or) for part in predicate.parts) or "FALSE"
-
-
-def _render_inside(predicate: Predicate, *looser: type[And] | type[Or]) -> str:
-    """Render ``predicate`` as a part of another one: in parentheses if it is a ``looser`` join of several parts."""
-    text = _render_predicate(predicate)
-    return (
-        f"({text})" if isinstance(predicate, (And, Or)) and isinstance(predicate, looser) and predicate.parts else text
-    )
-
-
-def _render_in(predicate: InList, word: str) -> str:
-    return f"{_render_expression(predicate.expression)} {word} ({_join_texts(map(render_constant, predicate.values))})"
-
-
-def _render_like(predicate: Like, word: str) -> str:
-    return f"{_render_expression(predicate.expression)} {word} {render_constant(predicate.pattern)}"
-
-
-@singledispatch
-def _render_expression(expression: Expression) -> str:
-    raise TypeError(f"{type(expression).__name__} is not an expression.")
-
-
-@_render_expression.register
-def _(expression: Column) -> str:
-    return render_name(expression.name)
-
-
-@_render_expression.register
-def _(expression: Through) -> str:
-    return render_name(expression.attribute.name)
-
-
-@_render_expression.register
-def _(expression: Value) -> str:
-    return render_constant(expression.value)
-
-
-@_render_expression.register
-def _(expression: Call) -> str:
-    return f"{expression.function}({_render_expression(expression.argument)})"
-
-
-@_render_expression.register
-def _(expression: Arithmetic) -> str:
-    is_product = expression.op in _PRODUCTS
-    left = _render_operand(expression.left, _SUMS if is_product else ())
-    # On the right, equal precedence needs parentheses too: a - (b - c).
-    right = _render_operand(expression.right, (*_SUMS, *_PRODUCTS) if is_product else _SUMS)
-    return f"{left} {expression.op} {right}"
-
-
-def _render_operand(expression: Expression, looser: tuple[str, ...]) -> str:
-    text = _render_expression(expression)
-    # A sign gets its own parentheses: without its space, "5 - -3" would begin a comment.
-    is_loose = text.startswith("-") or (isinstance(expression, Arithmetic) and expression.op in looser)
-    return f"({text})" if is_loose else text

@@ -31,7 +31,7 @@ from siloquent.explore.spec.language.refusals import (
     Refusal,
 )
 from siloquent.explore.spec.language.sources import check_qualifiers, is_bare_alias, join_listed, read_source
-from siloquent.explore.spec.normal_form import find_attribute
+from siloquent.explore.spec.normal_form import list_attributes
 from siloquent.explore.spec.predicate import And, Column, Expression, Value
 from siloquent.explore.spec.presentation import Presentation
 from siloquent.explore.spec.query import GroupBy, Item, Predicates, Query, Top, Workload
@@ -267,9 +267,9 @@ def _require_attribute(cursor: Cursor, key: Expression, start: int) -> Expressio
 
 def _require_other_name(cursor: Cursor, key: _Key, position: int) -> None:
     """Refuse ``age // 10 AS age ... GROUP BY age``, where SQL would group by the attribute itself."""
-    attribute = find_attribute(key.expression)
+    names = {name.casefold() for name in list_attributes(key.expression)}
     is_itself = isinstance(key.expression, Column)
-    if attribute is not None and attribute.casefold() == key.alias.casefold() and not is_itself:
+    if key.alias.casefold() in names and not is_itself:
         raise SyntaxProblem(
             f"{key.alias[:40]!r} is both an attribute and the name of another key",
             position=cursor.token.start,

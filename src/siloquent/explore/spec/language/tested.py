@@ -1,24 +1,26 @@
-"""Aggregates of some rows of a group: COUNT(a), FILTER, and CASE inside SUM, COUNT and AVG, as a test of rows."""
+"""Aggregates of expressions and of some rows of a group: COUNT(a), FILTER, and CASE inside SUM, COUNT and AVG."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from decimal import Decimal
 
-from siloquent.errors import RequestError
-from siloquent.explore.spec.aggregates import Aggregate, Average, Count, Sum
-from siloquent.explore.spec.language.conditions import read_expression, read_predicate
+from siloquent.errors import SyntaxProblem
+from siloquent.explore.spec.aggregates import Aggregate, Average, Count, Deviation, Quantile, Sum, Variance
+from siloquent.explore.spec.language.conditions import read_expression
 from siloquent.explore.spec.language.cursor import Cursor
-from siloquent.explore.spec.language.refusals import WHY_NOT, Refusal
-from siloquent.explore.spec.predicate import And, Column, Compare, Expression, IsNull, Not, Predicate, Value
+from siloquent.explore.spec.normal_form import list_attributes
+from siloquent.explore.spec.predicate import And, Case, Expression, IsNull, Not, Predicate, Value
 
-_COUNT_OF = Refusal(
-    "COUNT takes *, 1, an attribute, or CASE WHEN condition THEN 1 END.", "COUNT(*) FILTER (WHERE ward IS NOT NULL)"
-)
-_BRANCHES = Refusal("CASE takes a single WHEN here.", "join the conditions with OR, or select one aggregate for each")
-_ELSE = Refusal(
-    "Rows that fail the condition of CASE cannot add anything here.", "ELSE 0 in SUM; no ELSE in COUNT and AVG"
-)
+_NULL, _ZERO, _ONE = Value(None), Value(0), Value(1)
+_FUNCTIONS: dict[str, type[Sum | Average | Variance | Deviation]] = {
+    "SUM": Sum,
+    "AVG": Average,
+    "VAR": Variance,
+    "VAR_POP": Variance,
+    "STDDEV": Deviation,
+    "STDDEV_POP": Deviation,
+}
 
 
 def add_test(aggregate: Aggregate, test: Predicate) -> Aggregate:
@@ -32,52 +34,57 @@ def is_at_one(cursor: Cursor) -> bool:
 
 
 def read_count(cursor: Cursor) -> Count:
-    """Parse the argument of COUNT: ``*``, a number, or an attribute, whose NULLs do not count."""
+    """Parse the argument of COUNT: ``*``, a number, or an expression, whose NULLs do not count."""
     if cursor.take("*") or (cursor.token.kind == "number" and cursor.following.word == ")" and cursor.advance()):
         cursor.expect(")")
         return Count()
-    refusal = cursor.build_refusal(_COUNT_OF)
-    if cursor.token.kind not in ("word", "quoted"):
-        raise refusal
-    name = cursor.take_attribute()
-    if not cursor.take(")"):
-        raise refusal
-    return Count(test=Not(IsNull(Column(name))))
-
-
-def read_case(cursor: Cursor, function: str) -> Aggregate:
-    """Parse ``CASE WHEN condition THEN 1 ELSE 0 END)`` of COUNT, SUM or AVG."""
-    refusal = cursor.build_refusal(WHY_NOT["CASE"])
-    if function not in ("COUNT", "SUM", "AVG"):
-        raise refusal
-    cursor.expect("CASE")
-    subject = None if cursor.is_at("WHEN") else read_expression(cursor)
-    cursor.expect("WHEN")
-    test = read_predicate(cursor) if subject is None else Compare(subject, "=", read_expression(cursor))
-    cursor.expect("THEN")
-    value = read_expression(cursor)
-    if cursor.is_at("WHEN"):
-        raise cursor.build_refusal(_BRANCHES)
-    if cursor.take("ELSE") and not (cursor.take("NULL") or (function == "SUM" and _take_zero(cursor))):
-        raise cursor.build_refusal(_ELSE)
-    cursor.expect("END")
+    argument = _read_argument(cursor, "COUNT")
     cursor.expect(")")
-    return _build_tested(function, value, test, refusal)
+    test, value = _split_case(argument)
+    if test is not None and isinstance(value, Value):
+        return Count(test=test)
+    known = Not(IsNull(value))
+    return Count(test=known if test is None else And((test, known)))
 
 
-def _take_zero(cursor: Cursor) -> bool:
-    is_zero = cursor.token.kind == "number" and not Decimal(cursor.token.text)
-    if is_zero:
-        cursor.advance()
-    return is_zero
+def read_of_expression(cursor: Cursor, function: str) -> Aggregate:
+    """Parse the argument of an aggregate other than COUNT: an attribute, or an expression of each row."""
+    argument = _read_argument(cursor, function)
+    if function in ("QUANTILE", "MEDIAN"):
+        share = Decimal("0.5")
+        if function == "QUANTILE":
+            cursor.expect(",")
+            share = cursor.take_number("The share of a quantile")
+        cursor.expect(")")
+        return Quantile("", share, computed=argument)
+    cursor.expect(")")
+    return _build(function, argument)
 
 
-def _build_tested(function: str, value: Expression, test: Predicate, refusal: RequestError) -> Aggregate:
-    if isinstance(value, Column):
-        if function == "COUNT":
-            return Count(test=And((test, Not(IsNull(value)))))
-        return Sum(value.name, test=test) if function == "SUM" else Average(value.name, test=test)
-    counts = isinstance(value, Value) and (function == "COUNT" or (function == "SUM" and value == Value(1)))
-    if not counts:
-        raise refusal
-    return Count(test=test)
+def _read_argument(cursor: Cursor, function: str) -> Expression:
+    start = cursor.token.start
+    cursor.enter_parenthesis()
+    argument = read_expression(cursor)
+    cursor.leave_parenthesis("")
+    if not list_attributes(argument):
+        raise SyntaxProblem(f"{function} takes an expression of attributes, not a constant", position=start)
+    return argument
+
+
+def _build(function: str, argument: Expression) -> Aggregate:
+    """Build SUM, AVG, VAR or STDDEV of ``argument``: of some rows, if it is CASE with one condition."""
+    test, value = _split_case(argument, zero=function == "SUM")
+    if test is None or (isinstance(value, Value) and not (function == "SUM" and value == _ONE)):
+        return _FUNCTIONS[function]("", computed=argument)
+    if isinstance(value, Value):
+        return Count(test=test)
+    return _FUNCTIONS[function]("", computed=value, test=test)
+
+
+def _split_case(argument: Expression, *, zero: bool = False) -> tuple[Predicate | None, Expression]:
+    """Split CASE WHEN test THEN value END into its parts, if other rows add nothing; else return no test."""
+    if not isinstance(argument, Case) or len(argument.branches) != 1:
+        return None, argument
+    (branch,) = argument.branches
+    adds_nothing = argument.otherwise == _NULL or (zero and argument.otherwise == _ZERO)
+    return (branch.test, branch.value) if adds_nothing and branch.value != _NULL else (None, argument)

@@ -1,0 +1,317 @@
+"""Expressions and conditions as programs over cells, with bounds by interval arithmetic. No data.
+
+Proofs: docs/explanation/computed-columns.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from decimal import Decimal
+from fractions import Fraction
+
+import numpy as np
+
+from siloquent.errors import RequestError
+from siloquent.explore.plan.cells.classes import build_runs
+from siloquent.explore.plan.cells.predicate_evaluation import match_pattern
+from siloquent.explore.plan.computed.columns import plan_column, plan_table
+from siloquent.explore.plan.computed.narrowing import Cells
+from siloquent.explore.plan.computed.plainness import find_plain_attribute, is_plain
+from siloquent.explore.plan.computed.values import (
+    EPOCH,
+    PlannedValue,
+    compute_common_step,
+    plan_comparison,
+    plan_number,
+    plan_text,
+    require_fits,
+    rescale,
+    unify,
+)
+from siloquent.explore.spec.language.render_conditions import render_expression, render_predicate
+from siloquent.explore.spec.normal_form import list_attributes
+from siloquent.explore.spec.predicate import (
+    And,
+    Arithmetic,
+    Call,
+    Case,
+    Column,
+    Compare,
+    Expression,
+    InList,
+    IsNull,
+    Like,
+    Not,
+    Or,
+    Predicate,
+    Value,
+)
+from siloquent.schema import Domain
+from siloquent.schema.computed import (
+    KNOWN,
+    NULL,
+    UNKNOWN,
+    Absolute,
+    Choose,
+    Combine,
+    Extreme,
+    FirstKnown,
+    Fixed,
+    Joined,
+    Lookup,
+    Node,
+    NullTest,
+    Opposite,
+    Recode,
+    Round,
+    Scale,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Compiler:
+    """A compiler for the rows of ``domain`` whose cells lie in ``cells``; ``inputs`` collects the attributes used."""
+
+    domain: Domain
+    cells: Cells
+    inputs: dict[str, None] = field(default_factory=dict)
+
+    def plan_value(self, expression: Expression) -> PlannedValue:
+        """Plan the value of ``expression``.
+
+        Raises:
+            UnknownName: an attribute or value is not declared.
+            RequestError: kinds do not fit, or numbers may exceed 64 bits.
+        """
+        if isinstance(expression, Value):
+            return _plan_constant(expression)
+        if isinstance(expression, Arithmetic):
+            return self._plan_arithmetic(expression)
+        if isinstance(expression, Case):
+            return self._plan_case(expression)
+        if isinstance(expression, Call) and expression.function in _CHOICES:
+            return _CHOICES[expression.function](self, expression)
+        if isinstance(expression, Call) and expression.function in _OF_NUMBERS:
+            inner = self.plan_value(expression.argument)
+            if inner.kind != "number":
+                raise RequestError(f"{expression.function} takes a number, not a {inner.kind}.")
+            return _OF_NUMBERS[expression.function](inner, render_expression(expression))
+        return self._plan_plain(expression)
+
+    def _plan_plain(self, expression: Expression) -> PlannedValue:
+        """Plan an attribute, or a function that is looked up for each of its cells."""
+        if not is_plain(expression):
+            raise RequestError(
+                f"{render_expression(expression)[:200]} takes one attribute.", fix="apply it to each attribute"
+            )
+        (name,) = list_attributes(expression)
+        attribute = self.domain[name]
+        self.inputs[attribute.name] = None
+        cells = self.cells.get(attribute.name, (0, attribute.steps - 1))
+        if isinstance(expression, Column):
+            return plan_column(attribute, cells)
+        return plan_table(expression, attribute, cells)
+
+    def _plan_arithmetic(self, expression: Arithmetic) -> PlannedValue:
+        left, right = self.plan_value(expression.left), self.plan_value(expression.right)
+        text = render_expression(expression)
+        if (left.kind, right.kind) != ("number", "number"):
+            raise RequestError(f"{expression.op} takes numbers, not {left.kind} and {right.kind}.")
+        is_nullable = left.is_nullable or right.is_nullable
+        if expression.op == "/":
+            return _divide(left, right, text)
+        if expression.op == "*":
+            corners = [a * b for a in (left.low, left.high) for b in (right.low, right.high)]
+            low, high, step = min(corners), max(corners), left.step * right.step
+        else:
+            step = compute_common_step([left.step, right.step])
+            left, right = rescale(left, step, text), rescale(right, step, text)
+            low, high, step, is_nullable = _bound(expression.op, left, right, step, is_nullable)
+        require_fits(low, high, text)
+        node = Combine(left.node, expression.op, right.node)
+        if isinstance(left.constant, Fraction) and isinstance(right.constant, Fraction) and low == high:
+            return replace(plan_number(low * step), is_nullable=is_nullable)
+        return PlannedValue(node, "number", low, high, step, is_nullable=is_nullable)
+
+    def _plan_case(self, expression: Case) -> PlannedValue:
+        tests = [self.plan_test(branch.test) for branch in expression.branches]
+        values = [self.plan_value(branch.value) for branch in expression.branches]
+        return _choose(tests, [*values, self.plan_value(expression.otherwise)], render_expression(expression))
+
+    def _plan_arguments(self, call: Call) -> list[PlannedValue]:
+        text = render_expression(call)
+        return unify([self.plan_value(one) for one in (call.argument, *call.more)], text)
+
+    def _coalesce(self, call: Call) -> PlannedValue:
+        for argument in (call.argument, *call.more[:-1]):
+            self._require_nulls(argument)
+        values = self._plan_arguments(call)
+        return replace(_join(values, FirstKnown), is_nullable=all(value.is_nullable for value in values))
+
+    def _require_nulls(self, argument: Expression) -> None:
+        """Refuse to replace the NULLs of an attribute whose rows without a value are left out."""
+        left_out = [name for name in list_attributes(argument) if self.domain[name].null == "drop"]
+        if left_out and isinstance(argument, Column):
+            raise RequestError(
+                f"{argument.name!r} is never NULL here: rows without it are left out, as it is declared.",
+                fix=f"write {render_expression(argument)} by itself",
+            )
+
+    def _nullif(self, call: Call) -> PlannedValue:
+        first, other = self._plan_arguments(call)
+        test = plan_comparison(first, "=", other, render_expression(call))
+        return _choose([test], [PlannedValue(Fixed(0, NULL), "null", is_nullable=True), first], render_expression(call))
+
+    def _extreme(self, call: Call) -> PlannedValue:
+        values = self._plan_arguments(call)
+        if values[0].kind == "truth":
+            raise RequestError(f"{call.function} takes numbers, dates or texts.")
+        largest = call.function == "greatest"
+        return _join(values, lambda nodes: Extreme(nodes, largest))
+
+    def plan_test(self, predicate: Predicate, *, negated: bool = False) -> Node:
+        """Plan the truth of ``predicate``: 0 or 1, not known where it is UNKNOWN.
+
+        Raises:
+            UnknownName, RequestError: as for ``plan_value``.
+        """
+        if isinstance(predicate, Not):
+            return Opposite(self.plan_test(predicate.part, negated=not negated))
+        if isinstance(predicate, (And, Or)):
+            if not predicate.parts:
+                return Fixed(int(isinstance(predicate, And)))
+            parts = tuple(self.plan_test(part, negated=negated) for part in predicate.parts)
+            return Joined(parts, any_of=isinstance(predicate, Or))
+        name = find_plain_attribute(predicate, self.domain)
+        if name is not None and self.domain[name].is_countable:
+            return self._look_up(predicate, name)
+        if isinstance(predicate, Compare):
+            left, right = self.plan_value(predicate.left), self.plan_value(predicate.right)
+            return plan_comparison(left, predicate.op, right, render_predicate(predicate))
+        value = self.plan_value(predicate.expression)
+        if isinstance(predicate, IsNull):
+            return NullTest(value.node)
+        if isinstance(predicate, Like):
+            if value.kind != "text":
+                raise RequestError("LIKE takes a text.", fix=render_expression(predicate.expression))
+            return Recode(value.node, match_pattern(value.texts, predicate.pattern).astype(np.int64))
+        constants = [_plan_constant(Value(one)) for one in predicate.values]
+        text = render_predicate(predicate)
+        return Joined(tuple(plan_comparison(value, "=", one, text) for one in constants), any_of=True)
+
+    def _look_up(self, test: Compare | InList | Like | IsNull, name: str) -> Node:
+        attribute = self.domain[name]
+        self.inputs[attribute.name] = None
+        runs = build_runs(test, attribute)
+        states = np.where(runs.values == 1, UNKNOWN, KNOWN).astype(np.int8)
+        return Lookup(
+            attribute.name,
+            attribute.size,
+            runs.starts.astype(np.int64),
+            (runs.values == 2).astype(np.int64),
+            states,
+        )
+
+
+_CHOICES: dict[str, Callable[[Compiler, Call], PlannedValue]] = {
+    "coalesce": Compiler._coalesce,
+    "nullif": Compiler._nullif,
+    "greatest": Compiler._extreme,
+    "least": Compiler._extreme,
+}
+
+
+def _plan_constant(value: Value) -> PlannedValue:
+    constant = value.value
+    if constant is None:
+        return PlannedValue(Fixed(0, NULL), "null", is_nullable=True)
+    if isinstance(constant, bool):
+        return PlannedValue(Fixed(int(constant)), "truth", int(constant), int(constant))
+    if isinstance(constant, (int, Decimal)):
+        return plan_number(Fraction(constant))
+    if isinstance(constant, str):
+        return plan_text(constant)
+    moment = constant if isinstance(constant, datetime) else datetime(constant.year, constant.month, constant.day)
+    seconds = math.floor((moment - EPOCH).total_seconds())
+    return PlannedValue(Fixed(seconds), "moment" if isinstance(constant, datetime) else "day", seconds, seconds)
+
+
+def _bound(
+    op: str, left: PlannedValue, right: PlannedValue, step: Fraction, is_nullable: bool
+) -> tuple[int, int, Fraction, bool]:
+    """Bound a sum, difference, quotient or remainder of two numbers with the same step."""
+    if op == "+":
+        return left.low + right.low, left.high + right.high, step, is_nullable
+    if op == "-":
+        return left.low - right.high, left.high - right.low, step, is_nullable
+    largest = max(abs(left.low), abs(left.high))
+    may_divide_by_zero = right.low <= 0 <= right.high
+    if op == "%":
+        largest = min(largest, max(abs(right.low), abs(right.high)))
+        low, high = (0 if left.low >= 0 else -largest), (0 if left.high <= 0 else largest)
+        return low, high, step, is_nullable or may_divide_by_zero
+    if may_divide_by_zero:
+        return -largest, largest, Fraction(1), True
+    corners = [abs(a) // abs(b) * _sign(a) * _sign(b) for a in (left.low, left.high) for b in (right.low, right.high)]
+    return min(0, *corners) if left.low <= 0 <= left.high else min(corners), max(corners), Fraction(1), is_nullable
+
+
+def _sign(value: int) -> int:
+    return (value > 0) - (value < 0)
+
+
+def _divide(left: PlannedValue, right: PlannedValue, text: str) -> PlannedValue:
+    """Plan a quotient by a constant: the same whole numbers, in other steps."""
+    divisor = right.constant
+    if not isinstance(divisor, Fraction):
+        raise RequestError(
+            f"{text[:200]} divides by an attribute, so its values would not lie on a grid.",
+            fix="divide the sums instead, as in SUM(a) / SUM(b), or multiply both sides of the comparison",
+        )
+    if not divisor:
+        raise RequestError(f"{text[:200]} divides by 0.", fix="divide by another number")
+    if divisor > 0:
+        return replace(left, step=left.step / divisor, constant=None)
+    node = Scale(left.node, -1)
+    return replace(left, node=node, low=-left.high, high=-left.low, step=left.step / -divisor, constant=None)
+
+
+def _choose(tests: Sequence[Node], values: Sequence[PlannedValue], text: str) -> PlannedValue:
+    found = unify(values, text)
+    tested = tuple(tests)
+    chosen = _join(found, lambda nodes: Choose(tested, nodes))
+    return replace(chosen, is_nullable=any(value.is_nullable for value in values))
+
+
+def _join(values: Sequence[PlannedValue], build: Callable[[tuple[Node, ...]], Node]) -> PlannedValue:
+    """Join values of one kind by a node that returns one of them in each row."""
+    node = build(tuple(value.node for value in values))
+    low, high = min(value.low for value in values), max(value.high for value in values)
+    is_nullable = all(value.is_nullable for value in values)
+    return replace(values[0], node=node, low=low, high=high, is_nullable=is_nullable, constant=None)
+
+
+def _plan_rounded(inner: PlannedValue, text: str, how: str, step: Fraction = Fraction(1)) -> PlannedValue:
+    """Plan a number rounded to a multiple of ``step``."""
+    ratio = inner.step / step
+    if ratio.denominator == 1:
+        return rescale(inner, step, text)
+    node = Round(inner.node, ratio.numerator, ratio.denominator, how)  # type: ignore[arg-type]
+    require_fits(inner.low * ratio.numerator, inner.high * ratio.numerator, text)
+    low, high = math.floor(inner.low * ratio), math.ceil(inner.high * ratio)
+    return replace(inner, node=node, low=low, high=high, step=step, constant=None)
+
+
+def _plan_absolute(inner: PlannedValue, text: str) -> PlannedValue:
+    low = 0 if inner.low <= 0 <= inner.high else min(abs(inner.low), abs(inner.high))
+    high = max(abs(inner.low), abs(inner.high))
+    return replace(inner, node=Absolute(inner.node), low=low, high=high, constant=None)
+
+
+_OF_NUMBERS: dict[str, Callable[[PlannedValue, str], PlannedValue]] = {
+    "abs": _plan_absolute,
+    "round": lambda inner, text: _plan_rounded(inner, text, "nearest"),
+}
