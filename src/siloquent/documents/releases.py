@@ -100,6 +100,11 @@ def build_release_list_document(releases: Sequence[dict[str, Any]]) -> dict[str,
     return {"schema": "siloquent/release-list/1", "releases": list(releases)}
 
 
+def write_release_list_document(releases: Sequence[str]) -> str:
+    """Return releases' documents, each as JSON, as the JSON of one of kind ``siloquent/release-list/1``."""
+    return f'{{"schema":"siloquent/release-list/1","releases":[{",".join(releases)}]}}'
+
+
 def build_export_document(release: str, file: Path, form: str, rows: int) -> dict[str, Any]:
     """Return a release written to a file as a document of kind ``siloquent/export/1``."""
     return {"schema": "siloquent/export/1", "release": release, "file": str(file), "format": form, "rows": rows}

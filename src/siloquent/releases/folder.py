@@ -135,6 +135,12 @@ def _build_sort_key(release: str) -> tuple[bool, int, str]:
     return (True, int(number), "") if number.isdecimal() and len(number) < 19 else (False, 0, release)
 
 
+def is_release_name(release: str) -> bool:
+    """Return whether ``release`` can be the name of a release's folder: one part of a path, and not too long."""
+    is_name = bool(release) and Path(release).name == release and release != ".." and "\0" not in release
+    return is_name and len(release) < 200
+
+
 def get_release_folder(releases: Path, release: str) -> Path:
     """Return the folder of ``release``.
 
@@ -142,8 +148,7 @@ def get_release_folder(releases: Path, release: str) -> Path:
         UnknownName: There is no release of that id.
     """
     folder = releases / release
-    is_name = bool(release) and Path(release).name == release and release != ".." and "\0" not in release
-    if not (is_name and len(release) < 200 and (folder / MANIFEST).is_file()):
+    if not (is_release_name(release) and (folder / MANIFEST).is_file()):
         raise UnknownName("release", release, list_releases(releases), fix=run("release list"))
     return folder
 

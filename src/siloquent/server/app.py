@@ -21,6 +21,7 @@ from siloquent.server.jobs.runner import Runner
 from siloquent.server.keeper import Keeper
 from siloquent.server.observability import Metrics, MetricsMiddleware
 from siloquent.server.planning.planners import Planners
+from siloquent.server.release_index import ReleaseIndex
 from siloquent.server.routes import answers, collections, health, jobs, ledger, releases, silos, tables, tokens
 from siloquent.server.session_pool import SessionPool
 from siloquent.server.settings import Settings
@@ -67,6 +68,7 @@ def make_app(folder: Path, settings: Settings) -> Any:
     house = AppState(
         settings=settings,
         store=store,
+        releases=ReleaseIndex(folder, store),
         tokens=Tokens(store),
         rows=SessionPool(folder, workers=settings.workers, name="rows"),
         heavy=SessionPool(folder, workers=settings.workers, name="heavy"),

@@ -12,6 +12,7 @@ from siloquent.server.jobs.queue import Jobs
 from siloquent.server.keeper import Keeper
 from siloquent.server.observability import Metrics
 from siloquent.server.planning.planners import Planners
+from siloquent.server.release_index import ReleaseIndex
 from siloquent.server.session_pool import SessionPool
 from siloquent.server.settings import Settings
 from siloquent.server.spending import Spending
@@ -32,6 +33,7 @@ class AppState:
 
     settings: Settings
     store: Store
+    releases: ReleaseIndex
     tokens: Tokens
     rows: SessionPool
     heavy: SessionPool

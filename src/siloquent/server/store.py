@@ -75,14 +75,15 @@ ADD_RELEASE = "INSERT OR IGNORE INTO release (id, name, created) VALUES (?, ?, ?
 class Store:
     """One SQLite file, mode 600, used from every thread: its statements take microseconds.
 
-    Reads have their own connection, so that they never wait for another process's write.
+    Each thread reads by its own connection, so that reads wait neither for a write nor for one another.
 
     Raises:
         LedgerError: another version of this package wrote it (``migrate`` upgrades an older one), or it cannot be used.
     """
 
     def __init__(self, path: Path) -> None:
-        self._lock, self._reading = threading.Lock(), threading.Lock()
+        self._lock, self._opening, self._path = threading.Lock(), threading.Lock(), path
+        self._own, self._readers, self._closed = threading.local(), list[_Reader](), False
         try:
             path.touch(mode=0o600, exist_ok=True)
             self._db = _connect(path)
@@ -95,7 +96,7 @@ class Store:
                     raise _build_version_error(path, found)
                 if not found:
                     _apply_steps(db, 0)
-            self._reader = _connect(path)
+            self._get_reader()
         except (LedgerError, sqlite3.Error) as failed:
             self._db.close()
             raise failed if isinstance(failed, LedgerError) else _build_failure(path, failed) from None
@@ -123,25 +124,60 @@ class Store:
 
     def fetch_one(self, query: str, *values: Any) -> Mapping[str, Any] | None:
         """Return the first row, by column names."""
-        with self._reading:
-            row = self._reader.execute(query, values).fetchone()
+        with self._get_reader() as db:
+            row = db.execute(query, values).fetchone()
         return None if row is None else dict(row)
 
     def fetch_all(self, query: str, *values: Any) -> list[dict[str, Any]]:
         """Return every row, by column names."""
-        with self._reading:
-            return [dict(row) for row in self._reader.execute(query, values)]
+        with self._get_reader() as db:
+            return [dict(row) for row in db.execute(query, values)]
+
+    def fetch_column(self, query: str, *values: Any) -> list[Any]:
+        """Return the first column of every row."""
+        with self._get_reader() as db:
+            return [row[0] for row in db.execute(query, values)]
 
     def fetch_named(self, query: str, values: Mapping[str, Any]) -> list[dict[str, Any]]:
         """Return every row, by column names, of a query with named parameters."""
-        with self._reading:
-            return [dict(row) for row in self._reader.execute(query, values)]
+        with self._get_reader() as db:
+            return [dict(row) for row in db.execute(query, values)]
 
     def close(self) -> None:
         """Close the file."""
-        with self._lock, self._reading:
+        with self._lock, self._opening:
+            self._closed = True
             self._db.close()
-            self._reader.close()
+            for reader in self._readers:
+                reader.close()
+
+    def _get_reader(self) -> _Reader:
+        reader: _Reader | None = getattr(self._own, "reader", None)
+        if reader is None:
+            with self._opening:
+                if self._closed:
+                    raise sqlite3.ProgrammingError("the store is closed")
+                reader = self._own.reader = _Reader(_connect(self._path))
+                self._readers.append(reader)
+        return reader
+
+
+class _Reader:
+    """A thread's own connection, whose lock only a closing store shares: long lists do not delay who checks a token."""
+
+    def __init__(self, db: sqlite3.Connection) -> None:
+        self._db, self._lock = db, threading.Lock()
+
+    def __enter__(self) -> sqlite3.Connection:
+        self._lock.acquire()
+        return self._db
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+    def close(self) -> None:
+        with self._lock:
+            self._db.close()
 
 
 def _roll_back(db: sqlite3.Connection) -> None:

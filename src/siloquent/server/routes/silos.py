@@ -24,8 +24,9 @@ from siloquent.server.access.tokens import Principal
 from siloquent.server.declaring import hold_declarations
 from siloquent.server.fixes import HTTP
 from siloquent.server.problems import Refused, build_not_found
+from siloquent.server.release_index import VisibleRelease
 from siloquent.server.routes.bodies import AdoptionBody, ApprovalBody
-from siloquent.server.routes.releases import load_manifest
+from siloquent.server.routes.releases import find_release
 from siloquent.server.settings import CATALOGUE
 from siloquent.server.state import AppState, get_app_state
 
@@ -35,7 +36,8 @@ router = APIRouter(route_class=GuardedRoute)
 @router.get("/releases/{release}/dependencies")
 async def show_dependencies(request: Request, release: str, person: CurrentUser) -> dict[str, Any]:
     """The dependencies that a profile over silos found, with what its protocol told whom."""
-    return build_report_document(require_report(request, release, person), None)
+    _, report = await require_report(request, release, person)
+    return await asyncio.to_thread(build_report_document, report, None)
 
 
 @router.post("/releases/{release}/adoption")
@@ -48,7 +50,7 @@ async def adopt_dependencies(request: Request, release: str, body: AdoptionBody,
 @router.get("/catalogue")
 async def show_catalogue(request: Request, person: CurrentUser) -> dict[str, Any]:
     """The offers in the workspace's catalogue, from declarations alone."""
-    return load_catalogue(Path(request.app.state.folder))
+    return await asyncio.to_thread(load_catalogue, Path(request.app.state.folder))
 
 
 @router.get("/sessions")
@@ -69,19 +71,19 @@ async def decide_session(request: Request, session: str, body: ApprovalBody, per
     return await apply_decision(get_app_state(request), Path(request.app.state.folder), person, session, body.decision)
 
 
-def require_report(request: Request, release: str, person: Principal) -> Any:
-    """Return the report in a release, if the person may see it and it is a report.
+async def require_report(request: Request, release: str, person: Principal) -> tuple[VisibleRelease, Any]:
+    """Return a release and the report in it, if the person may see it and it is a report.
 
     Raises:
         Refused: 404.
     """
     from siloquent.profile.release import load_report
 
-    folder = Path(request.app.state.folder) / "releases"
-    if load_manifest(get_app_state(request), folder, release, person)["task"] != "profile":
+    found = await find_release(get_app_state(request), release, person)
+    if found.task != "profile":
         raise build_not_found()
     try:
-        return load_report(folder / release)
+        return found, await asyncio.to_thread(load_report, Path(request.app.state.folder) / "releases" / release)
     except ReleaseError:
         raise build_not_found() from None
 
@@ -92,11 +94,8 @@ async def adopt_picked(request: Request, release: str, person: Principal, table:
     Raises:
         SiloquentError: the report holds no such dependency over all rows, or the table no such column.
     """
-    report, house, folder = (
-        require_report(request, release, person),
-        get_app_state(request),
-        Path(request.app.state.folder),
-    )
+    house, folder = get_app_state(request), Path(request.app.state.folder)
+    _, report = await require_report(request, release, person)
 
     def work(session: Any) -> bool:
         with hold_declarations(folder):

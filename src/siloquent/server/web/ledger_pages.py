@@ -80,29 +80,27 @@ async def _list_newest_entries(request: Request, person: Principal) -> list[dict
 @router.get("/releases")
 async def list_releases(request: Request) -> Response:
     person = require_visitor(request)
-    found = await releases.list_visible_releases(get_app_state(request), _get_folder(request), person)
-    return render(request, "releases.html", person, releases=found)
+    found = await releases.list_visible_releases(get_app_state(request), person)
+    return render(request, "releases.html", person, releases=[one.load() for one in found])
 
 
 @router.get("/releases/{release}")
 async def show_release(request: Request, release: str) -> Response:
     person = require_visitor(request)
-    found = releases.load_manifest(get_app_state(request), _get_folder(request), release, person)
-    return render(request, "release.html", person, release=found, verdict=None)
+    found = await releases.find_release(get_app_state(request), release, person)
+    return render(request, "release.html", person, release=found.load(), verdict=None)
 
 
 @router.post("/releases/{release}/verify")
 async def verify_release(request: Request, release: str) -> Response:
     person = require_visitor(request, *LEDGER_READERS)
     await read_form(request, person)
-    found, path = (
-        releases.load_manifest(get_app_state(request), _get_folder(request), release, person),
-        _get_folder(request) / release,
-    )
+    found = await releases.find_release(get_app_state(request), release, person)
+    path = _get_folder(request) / release
     verdict = await get_app_state(request).heavy.run_in_turn(
         person.name, None, lambda session: build_release_verdict_document(session.verify(path))
     )
-    return render(request, "release.html", person, release=found, verdict=verdict)
+    return render(request, "release.html", person, release=found.load(), verdict=verdict)
 
 
 @router.post("/releases/{release}/share")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ async def list_dependencies(request: Request) -> Response:
 @router.get("/dependencies/{release}")
 async def show_dependencies(request: Request, release: str) -> Response:
     person = require_visitor(request, "owner", "analyst")
-    report = silos.require_report(request, release, person)
+    found, report = await silos.require_report(request, release, person)
     graph = build_report_graph(report)
     return render(
         request,
@@ -39,7 +40,7 @@ async def show_dependencies(request: Request, release: str) -> Response:
         inside=[str(one) for one in report.only_inside],
         picture=None if graph is None else Markup(graph.svg()),  # our own SVG, whose texts are escaped
         tables=await get_app_state(request).desk.run(None, lambda session: session.list_tables()),
-        release=releases.load_manifest(get_app_state(request), _get_folder(request), release, person),
+        release=found.load(),
     )
 
 
@@ -56,7 +57,7 @@ async def adopt(request: Request, release: str) -> Response:
 async def search(request: Request) -> Response:
     person = require_visitor(request, "owner", "analyst")
     offers = await _list_visible(request, person, "search")
-    catalogue = silos.load_catalogue(Path(request.app.state.folder))
+    catalogue = await asyncio.to_thread(silos.load_catalogue, Path(request.app.state.folder))
     return render(request, "search.html", person, offers=offers, catalogue=catalogue)
 
 
@@ -90,8 +91,5 @@ async def decide(request: Request, session: str, decision: str) -> Response:
 
 
 async def _list_visible(request: Request, person: Any, task: str) -> list[dict[str, Any]]:
-    return await releases.list_visible_releases(get_app_state(request), _get_folder(request), person, task=task)
-
-
-def _get_folder(request: Request) -> Path:
-    return Path(request.app.state.folder) / "releases"
+    found = await releases.list_visible_releases(get_app_state(request), person, task=task)
+    return [one.load() for one in found]
