@@ -42,7 +42,7 @@ def requests(count: int, seconds: float = math.inf) -> Row:
         with running(folder, SLOT_COUNTS_MS="1", SLOT_ANSWERS_MS="1", JOBS="1") as server:
             with client_of(server, texts["analyst"]) as ana:
                 words = first_words(ana)
-            document = httpx.get(f"{server.address}/openapi.json").json()
+            document = httpx.get(f"{server.address}/openapi.json", timeout=120).json()
             trial, seed = Trial(server.address, document, texts, words), 0
             each = 3 if count < 2_000 else 20
             while trial.sent.count < count and time.monotonic() < until:

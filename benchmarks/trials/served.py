@@ -138,7 +138,7 @@ class Running:
         else:
             command = [sys.executable, "-m", "siloquent", *words]
             self.process = subprocess.Popen(command, env={**os.environ, **settings}, stderr=self.said)
-        for _ in range(1_200):
+        for _ in range(4_800):
             with suppress(OSError), closing(self._connection()) as connection:
                 connection.request("GET", "/healthz")
                 if connection.getresponse().status == 200:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+import random
 import shutil
 import sqlite3
 import time
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -211,6 +213,75 @@ def test_one_moderator_has_so_many_open_sessions_and_so_many_bytes_in_all_of_the
     assert store.put("north", *envelope(600, session=second))
     clock[0] += 601
     assert store.open_session("office", "e" * 64, ALL, int(clock[0]) + 600), "what has expired is not open"
+
+
+def test_one_moderator_has_so_many_sessions_that_ended() -> None:
+    clock = [time.time()]
+    store = RelayStore(":memory:", limits=RelayLimits(kept_sessions=3), clock=lambda: clock[0])
+    for number in range(3):
+        session = f"{number:064x}"
+        assert store.open_session("office", session, ALL, int(clock[0]) + 600)
+        store.finish("office", session, "ended", "")
+    assert code_of(lambda: store.open_session("office", SESSION, ALL, int(clock[0]) + 600)) == "quota"
+    assert store.open_session("river", SESSION, ALL, int(clock[0]) + 600), "another moderator has room"
+    clock[0] += 91 * DAY
+    store.sweep()
+    assert store.open_session("office", "f" * 64, ALL, int(clock[0]) + 600)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_what_each_member_sent_is_known_without_its_messages(tmp_path: Path, seed: int) -> None:
+    """Sums beside the messages: a look at a long session must not read it. Files of earlier versions get them, too."""
+    chance, path, sessions = random.Random(seed), tmp_path / "relay.sqlite", [SESSION, "cd" * 32]
+    store = RelayStore(path)
+    for session in sessions:
+        store.open_session("office", session, ALL, int(time.time()) + 600)
+    for step in range(40):
+        sender, session = chance.choice(["north", "w1", "w2"]), chance.choice(sessions)
+        wanted = {"session": session, "sender": sender, "receiver": "office"}
+        key, wire = envelope(chance.randrange(50, 900), **wanted, step=f"s{chance.randrange(12)}")
+        with suppress(ProtocolError):
+            store.put(sender, key, wire)
+        if step % 10 == 5:
+            store.acknowledge("office", chance.randrange(step))
+        if step % 10 == 9:
+            store.close()
+            with closing(sqlite3.connect(path)) as old:
+                old.execute("DROP TABLE sent") if step == 19 else None
+            store = RelayStore(path)
+        for one in sessions:
+            sums = dict(store._db.execute("SELECT sender, SUM(size) FROM message WHERE session = ? GROUP BY 1", (one,)))
+            assert {role["role"]: role["bytes"] for role in store.look("w1", one)["roles"]} == {
+                name: sums.get(name, 0) for name in ALL
+            }
+    store.close()
+
+
+def test_a_look_at_a_long_session_reads_none_of_its_messages() -> None:
+    store = RelayStore(":memory:", limits=RelayLimits(unacknowledged=10**6))
+    store.open_session("office", SESSION, ALL, int(time.time()) + 600)
+    steps: list[int] = []
+    store._db.set_progress_handler(lambda: steps.append(1) and 0, 100)
+    taken = []
+    for number in range(400):
+        store.put("north", *envelope(step=f"s{number}"))
+        if number in (10, 399):
+            steps.clear()
+            store.look("w1", SESSION)
+            taken.append(len(steps))
+    assert taken[1] <= taken[0] + 1, taken
+
+
+def test_a_body_that_a_killed_put_left_long_ago_is_no_orphan_once_it_is_named(tmp_path: Path) -> None:
+    store = RelayStore(tmp_path / "relay.sqlite")
+    store.open_session("office", SESSION, ALL, int(time.time()) + 600)
+    key, wire = envelope(INLINE_BYTES + 1)
+    left = tmp_path / "bodies" / hashlib.sha256(wire).hexdigest()
+    left.write_bytes(wire)
+    os.utime(left, (time.time() - 2 * ORPHAN_S,) * 2)
+    assert store.put("north", key, wire)
+    assert time.time() - left.stat().st_mtime < ORPHAN_S, "a sweep that is under way would remove it"
+    store.close()
 
 
 def test_back_pressure_stops_a_sender_until_its_receiver_has_caught_up() -> None:

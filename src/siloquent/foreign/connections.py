@@ -89,9 +89,10 @@ def build_limited_protocol(
     """Build uvicorn's HTTP protocol with limits on each connection.
 
     A connection is closed without a response if its peer already has ``max_each``, if the head of a request takes
-    longer than ``REQUEST_SECONDS`` to arrive, or if an expected body is silent for as long. A connection beyond
-    ``max_all`` displaces a silent one of the peer that has the most of those, so many open connections never block
-    active ones. All of this holds from the first packet, before TLS, whose handshake may take ``HANDSHAKE_SECONDS``.
+    longer than ``REQUEST_SECONDS`` to arrive, or if an expected body is silent or a response unread for as long. A
+    connection beyond ``max_all`` displaces a silent one of the peer that has the most of those, so many open
+    connections never block active ones. All of this holds from the first packet, before TLS, whose handshake may take
+    ``HANDSHAKE_SECONDS``.
 
     Args:
         who: Returns the peer's name of a transport, by which connections are counted. "" is not limited in number.
@@ -106,9 +107,11 @@ def build_limited_protocol(
     return type("LimitedProtocol", (_LimitedProtocol,), {"limits": limits})
 
 
-def prepare_process(connections: int) -> int:
+def prepare_process(connections: int, *loggers: str) -> int:
     """Prepare this process for that many connections: enough files, and a log that clients cannot fill.
 
+    Args:
+        loggers: The names of loggers that write a line for a request, beside those of the HTTP server.
     Returns:
         The size of uvicorn's backlog of waiting connections. asyncio accepts as many in one turn, and closes those
         without a slot two turns later: all of these need files.
@@ -121,7 +124,7 @@ def prepare_process(connections: int) -> int:
     else:
         most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
-    for name in ("asyncio", "uvicorn.error", _log.name):
+    for name in ("asyncio", "uvicorn.error", _log.name, *loggers):
         logger = logging.getLogger(name)
         if not any(isinstance(one, Seldom) for one in logger.filters):
             logger.addFilter(Seldom())
@@ -157,6 +160,7 @@ class _LimitedProtocol(H11Protocol):
     _peer: str | None = None  # None: refused before it began, or asked to close
     _has_begun = False
     _timer: asyncio.TimerHandle | None = None
+    _unread: tuple[asyncio.TimerHandle, int] | None = None  # when to look again, and how much the peer had not read
     _handshake: asyncio.Task[None] | None = None
     _early: bytes | None = None  # bytes that arrived with the end of the handshake
 
@@ -227,6 +231,7 @@ class _LimitedProtocol(H11Protocol):
         if not self.limits.open[self._peer]:
             del self.limits.open[self._peer]
         self._cancel()
+        self._forget_unread()
         self.limits.heard(self, self._peer)
         self.connections.discard(self)
         self._peer = None
@@ -252,6 +257,32 @@ class _LimitedProtocol(H11Protocol):
             self.limits.listen(self, self._peer)  # a connection that is never closed must not block a slot
         elif waits_for_head or self.conn.their_state is h11.SEND_BODY:
             self._expect()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        if self._peer is not None:  # a response that nobody reads must not block a slot either
+            self.limits.listen(self, self._peer)
+            self._await_reader()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._forget_unread()
+        is_answering = self._has_begun and self.cycle is not None and not self.cycle.response_complete
+        if self._peer is not None and is_answering:
+            self.limits.heard(self, self._peer)
+
+    def _await_reader(self) -> None:
+        left = self.transport.get_write_buffer_size()
+        if self._unread is not None and left >= self._unread[1]:
+            self._unread = None
+            self.transport.abort()
+            return
+        self._unread = self.loop.call_later(REQUEST_SECONDS, self._await_reader), left
+
+    def _forget_unread(self) -> None:
+        if self._unread is not None:
+            self._unread[0].cancel()
+            self._unread = None
 
     def eof_received(self) -> None:
         if self._has_begun and self._peer is not None:

@@ -15,7 +15,7 @@ from siloquent.privacy.samplers import require_samplers
 from siloquent.server import problems
 from siloquent.server.access.limits import BodyLimit, Places, RequestRates, Slots
 from siloquent.server.access.tokens import Tokens
-from siloquent.server.described import describe
+from siloquent.server.described import Description, describe
 from siloquent.server.jobs.queue import Jobs
 from siloquent.server.jobs.runner import Runner
 from siloquent.server.keeper import Keeper
@@ -109,7 +109,7 @@ def make_app(folder: Path, settings: Settings) -> Any:
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,  # a redirect would repeat the request's Host header
-        openapi_url="/openapi.json",
+        openapi_url=None,  # ``Description``
         generate_unique_id_function=lambda route: route.name,
         responses={"4XX": problems.DESCRIBED, "5XX": problems.DESCRIBED},
     )
@@ -120,6 +120,7 @@ def make_app(folder: Path, settings: Settings) -> Any:
     app.include_router(health.alive)
     app.include_router(health.router)
     app.openapi = describe(app)  # type: ignore[method-assign]
+    app.state.description = Description(app)
     app.state.pages = Pages(app)
     for part in (login_pages, question_pages, table_pages, wizard, collection_pages, silo_pages, ledger_pages):
         app.include_router(part.router)

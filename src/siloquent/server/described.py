@@ -5,6 +5,8 @@ Successful responses are the documents of ``siloquent schema``, closed; the tabl
 
 from __future__ import annotations
 
+import asyncio
+import json
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -184,6 +186,22 @@ def describe(app: FastAPI) -> Callable[[], Schema]:
         return made[0]
 
     return openapi
+
+
+class Description:
+    """The API's description as JSON, built once and beside the event loop: strangers may ask for it at any time."""
+
+    def __init__(self, app: FastAPI) -> None:
+        self._app, self._text, self._building = app, b"", asyncio.Lock()
+
+    async def read(self) -> bytes:
+        """Return the description."""
+        async with self._building:
+            self._text = self._text or await asyncio.to_thread(self._write)
+        return self._text
+
+    def _write(self) -> bytes:
+        return json.dumps(self._app.openapi(), ensure_ascii=False, separators=(",", ":")).encode()
 
 
 def _complete_document(document: Schema) -> Schema:

@@ -89,6 +89,7 @@ def sweep(folder: Path, store: Store, settings: Settings) -> None:
         for row in store.fetch_all("SELECT id FROM release WHERE created < ? AND shared = 0 AND deleted = 0", old):
             remove_files(folder, store, row["id"])
     _remove_half_made(folder / "releases", now)
+    _remove_half_sent(folder / "uploads", now)
 
 
 def is_named(folder: Path, upload: str) -> bool:
@@ -118,3 +119,11 @@ def _remove_half_made(releases: Path, now: int) -> None:
             newest = max([half.stat().st_mtime, *(one.stat().st_mtime for one in half.iterdir())])
             if now - newest > BUILDING_SECONDS:
                 shutil.rmtree(half)
+
+
+def _remove_half_sent(uploads: Path, now: int) -> None:
+    """Remove what killed servers had of uploads: a sender that is still there has written to its file lately."""
+    for half in uploads.glob(".u-*"):
+        with suppress(OSError):
+            if now - half.stat().st_mtime > BUILDING_SECONDS:
+                half.unlink()

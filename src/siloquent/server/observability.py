@@ -22,6 +22,8 @@ from siloquent.server.store import Store
 Message = MutableMapping[str, Any]
 Send = Callable[[Message], Awaitable[None]]
 STDERR = "-"
+LOGGERS = ("siloquent.server", "siloquent.jobs", "siloquent.keeper")
+"""Loggers of the server that write a line for a failure of its files, which may last for days."""
 BUCKETS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 """Upper bounds of the histogram of charged answers, in seconds."""
 METRICS = MappingProxyType(

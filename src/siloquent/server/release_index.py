@@ -37,7 +37,7 @@ class VisibleRelease:
 
     def load(self) -> dict[str, Any]:
         """Return the document, of kind ``siloquent/release/1``."""
-        found: dict[str, Any] = json.loads(self.text)
+        found: dict[str, Any] = json.loads(self.text)  # allowed: our own text
         return found
 
 
@@ -93,9 +93,11 @@ class ReleaseIndex:
         """Return up to ``limit`` releases visible to ``person``, newest first, of ``task`` and ``table`` if given.
 
         Raises:
-            Refused: 404, there is no release ``after``.
+            Refused: 404, the person sees no release ``after``.
         """
         names, hidden = self._list_names(), self._list_hidden(person)
+        if after is not None:
+            self.find(after, person)  # a release of another is as unknown as one that does not exist
         if after is not None and after not in names:
             raise build_not_found()  # a list that started over would never end for a client that reads page by page
         names = [name for name in names[names.index(after) + 1 if after else 0 :] if name not in hidden]

@@ -29,7 +29,7 @@ class Settings:
     Attributes:
         trusted_proxy: The address of the reverse proxy trusted to report TLS and clients, or networks separated by
             commas; empty: none. If it is set, only the proxy and this machine are served.
-        rate_per_second, burst: The request rate of one token.
+        rate_per_second, burst: The request rate of one person, with all tokens.
         connections: The most open connections in total; ``connections_each``: of one address where there is no proxy,
             and open requests of one person, with all tokens, from anywhere, while more than half are free. A person may
             have a sixteenth of it while more than a quarter is free, and one after that.

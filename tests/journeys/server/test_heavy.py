@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import multiprocessing
 import os
 import re
@@ -139,6 +140,57 @@ def test_an_answer_that_nobody_waits_for_holds_its_own_persons_turn_and_no_other
         with served.client("owner") as owner:
             (line,) = [one for one in owner.get("/v1/spending").json()["lines"] if one["analyst"] == "ana"]
         assert line["charges"] == 2, "each key is charged once"
+
+
+def test_a_token_that_is_revoked_while_its_answer_waits_for_its_turn_is_not_charged(tmp_path: Path) -> None:
+    with serving(clinic_workspace(tmp_path / "w"), workers=1) as served, served.client("owner") as owner:
+        house = served.app.state.house
+        with measuring_waits() as (begun, goes_on), ThreadPoolExecutor(2) as pool:
+            first = pool.submit(served.ask, "bo", WARDS, "first")
+            begun.wait()
+            late = pool.submit(served.ask, "ana", WARDS, "late")
+            while not house.rows._turns.waiting:
+                time.sleep(0.01)
+            assert owner.delete(f"/v1/tokens/{served.texts['ana'][3:11]}").status_code == 204
+            goes_on.set()
+            assert first.result().status_code == 200
+            assert (late.result().status_code, late.result().json()["spent"]) == (401, "nothing")
+        shares = {one["name"]: one["spent"] for one in owner.get("/v1/accounts").json()["accounts"]}
+        assert shares.get("visits@1/ana", "0") == "0", shares
+        assert shares["visits@1/bo"] != "0", shares
+
+
+def test_no_file_of_the_workspace_is_read_on_the_event_loop(tmp_path: Path) -> None:
+    """Whoever reads a file there makes everybody wait for the disk, and for what is done with the file."""
+    read: list[str] = []
+    is_watching = threading.Event()
+
+    def watch(event: str, arguments: tuple[Any, ...]) -> None:
+        if event == "open" and is_watching.is_set() and isinstance(arguments[0], str):
+            with suppress(RuntimeError):
+                asyncio.get_running_loop()
+                read.append(arguments[0])
+
+    sys.addaudithook(watch)
+    with serving(clinic_workspace(tmp_path / "w"), rate_per_second=1e6) as served:
+        release = served.ask("ana", WARDS, "first").json()["id"]
+        described = served.app.openapi
+        served.app.openapi = lambda: (read.extend(["the description"] * is_on_a_loop()), described())[1]
+        is_watching.set()
+        try:
+            everything_else(served, release)
+            httpx.get(f"{served.address}/openapi.json")
+        finally:
+            is_watching.clear()
+    assert {one for one in read if str(tmp_path) in one or not one.startswith("/")} == set()
+
+
+def is_on_a_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 def test_a_plan_that_takes_too_long_is_ended_and_costs_nothing(tmp_path: Path) -> None:

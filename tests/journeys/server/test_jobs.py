@@ -141,6 +141,47 @@ def process_of(served: Served) -> int:
 
 
 @pytest.mark.slow
+def test_a_job_whose_token_is_revoked_before_its_charge_spends_nothing(tmp_path: Path) -> None:
+    with serving(clinic_workspace(tmp_path / "w")) as served, served.client("owner") as owner:
+        text = served.app.state.house.tokens.create("ana", "analyst")
+        with served.client("ana", Authorization=f"Bearer {text}") as client, served.client("ana") as ana:
+            job = start(client, "late").json()["id"]
+            process = process_of(served)
+            while served.app.state.house.jobs.row(job)["account"] == "":  # it has begun, by a token that was good
+                time.sleep(0.001)
+            os.kill(process, signal.SIGSTOP)
+            try:
+                assert entries_of(ana) == []
+                assert owner.delete(f"/v1/tokens/{text[3:11]}").status_code == 204
+            finally:
+                os.kill(process, signal.SIGCONT)
+            found = ended(ana, job)
+            assert (found["state"], found["result"]["code"], found["cost"]) == ("failed", "not_allowed", None)
+            assert entries_of(ana) == []
+            assert start(ana, "late").json()["id"] == job, "its key starts it again, by a token that is good"
+            assert ended(ana, job)["state"] == "done"
+
+
+def test_a_stream_of_a_job_that_is_forgotten_ends(served: Served, caplog: pytest.LogCaptureFixture) -> None:
+    house = served.app.state.house
+    person = house.tokens.find_by_text(served.texts["ana"])
+    with house.store.open_transaction() as db:
+        db.execute(
+            "INSERT INTO job (id, name, token, task, spec, key, state, created, changed, holder, held_until) "
+            "VALUES ('j-gone', 'ana', ?, 'sketch', ?, 'gone', 'running', 1, 1, 'x', 9999999999)",
+            (person.token, json.dumps(SPEC)),
+        )
+    heard = []
+    with served.client("ana") as client, client.stream("GET", "/v1/jobs/j-gone/events") as stream:
+        for line in stream.iter_lines():
+            if not heard:
+                house.store.write("DELETE FROM job WHERE id = 'j-gone'")
+            heard.append(line)
+    assert heard[:2] == ["id: 1", "event: progress"]
+    assert not caplog.records, caplog.text
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGTERM])
 def test_a_job_whose_process_is_killed_is_done_all_the_same(tmp_path: Path, sent: signal.Signals) -> None:
     with serving(clinic_workspace(tmp_path / "w")) as served, served.client("ana") as client:

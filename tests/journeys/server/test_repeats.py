@@ -246,7 +246,7 @@ def test_each_response_to_a_good_token_says_how_much_is_left(tmp_path: Path) -> 
         told = [fields(one.headers["ratelimit"])["r"] for one in found if "ratelimit" in one.headers]
         assert [one.status_code for one in found] == [200, 403, 404, 404, 200, 200]
         assert told == [5, 4, 3, 2, 1], "an address that is none takes nothing"
-        assert {one.headers.get("ratelimit-policy") for one in found} == {'"token";q=6;w=6000', None}
+        assert {one.headers.get("ratelimit-policy") for one in found} == {'"person";q=6;w=6000', None}
         ana.get("/v1/me")
         late = ana.get("/v1/me")
         assert late.status_code == 429

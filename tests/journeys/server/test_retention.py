@@ -138,6 +138,19 @@ def test_half_made_releases_of_killed_processes_are_removed_at_the_start(tmp_pat
         assert (old.exists(), fresh.exists()) == (False, True)
 
 
+def test_half_sent_uploads_of_killed_servers_are_removed(served: Served) -> None:
+    made = upload(served)
+    folder = served.folder / "uploads"
+    old, fresh, whole = folder / ".u-old", folder / ".u-fresh", folder / f"{made['id']}.csv"
+    for half in (old, fresh):
+        half.write_bytes(b"x")
+    for file in (old, whole):
+        os.utime(file, (time.time() - 2 * DAY,) * 2)
+    house = served.app.state.house
+    sweep(served.folder, house.store, house.settings)
+    assert [one.exists() for one in (old, fresh, whole)] == [False, True, True]
+
+
 OUTSIDE = (
     "csv:/etc/passwd", "csv:server.sqlite", "csv:siloquent.toml", "csv:data", "csv:data/../siloquent.toml",
     "csv:./data/x.csv", "csv:uploads/../../x", "csv:data//x.csv", "parquet:ledger.sqlite", "duckdb:/srv/x.duckdb#t",

@@ -173,6 +173,11 @@ def test_what_is_foreign_looks_unknown_on_every_route_of_the_role(served: Served
             assert found[0][0] == 404, (name, found)
             looked += 1
         assert looked >= 4
+        if role == "analyst":
+            for path in ("jobs", "releases"):
+                foreign_id, unknown = (values[f"{{{path[:-1]}}}"] for values in (foreign, NOWHERE))
+                told = [client.get(f"/v1/{path}", params={"after": one}) for one in (foreign_id, unknown)]
+                assert [one.status_code for one in told] == [404, 404], path
         for path, body in (("explanations", {}), ("answers", {"max_cost": "1"})):
             told = [
                 client.post(f"/v1/{path}", json={"sql": f"SELECT COUNT(*) FROM {table} ERROR 90", **body})

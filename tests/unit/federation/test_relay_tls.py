@@ -43,7 +43,7 @@ from siloquent.federation.relay import server
 from siloquent.federation.relay.app import Relay
 from siloquent.federation.relay.rates import RelayRates
 from siloquent.federation.relay.server import CurrentRoster, make_server
-from siloquent.federation.relay.store import RelayStore
+from siloquent.federation.relay.store import INLINE_BYTES, RelayStore
 from siloquent.federation.role import begin
 from siloquent.federation.role_process import open_journal, open_peer, serve
 from siloquent.federation.transport import HttpTransport, explain_connection
@@ -226,11 +226,21 @@ def test_whatever_a_member_sends_is_answered_and_never_by_a_fault_of_the_relays(
     place.stop()
 
 
-def test_a_store_that_is_locked_is_said_to_be_and_waited_for(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    def locked(*_: object) -> None:
-        raise sqlite3.OperationalError("database is locked")
+@pytest.mark.parametrize(
+    "failure",
+    [
+        sqlite3.OperationalError("database is locked"),
+        sqlite3.DatabaseError("database disk image is malformed"),
+        OSError(28, "No space left on device"),
+    ],
+)
+def test_a_store_that_cannot_be_used_is_said_to_be_and_waited_for(
+    place: Place, monkeypatch: pytest.MonkeyPatch, failure: Exception
+) -> None:
+    def fails(*_: object) -> None:
+        raise failure
 
-    monkeypatch.setattr(place.store, "acknowledge", locked)
+    monkeypatch.setattr(place.store, "acknowledge", fails)
     bundle = place.bundle("north")
     with httpx.Client(verify=bundle.build_client_context(), trust_env=False, base_url=place.described.relay) as client:
         answer = client.post("/v1/inbox/ack", json={"upto": 0})
@@ -238,6 +248,42 @@ def test_a_store_that_is_locked_is_said_to_be_and_waited_for(place: Place, monke
     with closing(HttpTransport(bundle)) as transport, pytest.raises(ProtocolError) as refused:
         transport.acknowledge(0)
     assert refused.value.code == "relay_unreachable"
+
+
+def test_a_large_body_on_its_way_to_the_disk_holds_up_no_other_role(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, goes_on = threading.Event(), threading.Event()
+    write = place.store._write_body
+
+    def waits(digest: str, wire: bytes) -> bytes | None:
+        if len(wire) > INLINE_BYTES:
+            begun.set()
+            assert goes_on.wait(LONG)
+        return write(digest, wire)
+
+    monkeypatch.setattr(place.store, "_write_body", waits)
+    start = compute_pair_genesis(SESSION, "north", "w1")
+    header = Header(SESSION, "north", "w1", "large", 0, 0, 1, 0, start, "0" * 64, "json", 2 * INLINE_BYTES, "0" * 64)
+    wire = Envelope(header.encode(), bytes(64), bytes(2 * INLINE_BYTES)).encode()
+    sent: list[int] = []
+
+    def send() -> None:
+        with httpx.Client(verify=place.bundle("north").build_client_context(), trust_env=False) as client:
+            path = f"/v1/sessions/{SESSION}/messages/w1/large/0/0"
+            sent.append(client.put(f"{place.described.relay}{path}", content=wire, timeout=LONG).status_code)
+
+    thread = threading.Thread(target=send)
+    thread.start()
+    try:
+        assert begun.wait(LONG)
+        with closing(HttpTransport(place.bundle("w2"))) as transport:
+            assert transport.fetch_next(0, 0) is None
+        assert sent == []
+    finally:
+        goes_on.set()
+        thread.join()
+    assert sent == [201]
 
 
 def test_members_of_a_session_are_roles_of_the_roster(place: Place) -> None:

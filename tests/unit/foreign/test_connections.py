@@ -22,6 +22,7 @@ from siloquent.foreign import connections
 from siloquent.foreign.addresses import address_of
 
 EACH = 5
+LONG = 400
 HEAD = b"GET / HTTP/1.1\r\nHost: here\r\n"
 
 
@@ -30,7 +31,7 @@ slow: list[int] = []
 
 
 async def application(scope: dict[str, object], receive: object, send: object) -> None:
-    """Reads the whole body and says how long it was; a body of 7 bytes makes it slow."""
+    """Reads the whole body and says how long it was; a body of 7 bytes makes it slow, one of 6 makes it say much."""
     assert callable(receive)
     assert callable(send)
     size, more = 0, True
@@ -40,6 +41,12 @@ async def application(scope: dict[str, object], receive: object, send: object) -
     if size == 7:
         slow.append(size)
         await asyncio.sleep(2)
+    if size == 6:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        for _ in range(LONG):
+            await send({"type": "http.response.body", "body": bytes(2**16), "more_body": True})
+        await send({"type": "http.response.body", "body": b""})
+        return
     await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"1")]})
     await send({"type": "http.response.body", "body": str(min(size, 9)).encode()})
 
@@ -127,6 +134,56 @@ def test_a_request_that_does_not_come_is_not_waited_for(port: int, sent: bytes) 
     with closing(opened(port)) as connection:
         connection.sendall(sent)
         assert ended(connection)
+
+
+MUCH = HEAD + b"Content-Length: 6\r\nConnection: close\r\n\r\n123456"
+
+
+@pytest.mark.parametrize("is_secured", [False, True])
+def test_an_answer_that_is_not_read_is_given_up(
+    monkeypatch: pytest.MonkeyPatch, certified: tuple[ssl.SSLContext, ssl.SSLContext], is_secured: bool
+) -> None:
+    monkeypatch.setattr(connections, "REQUEST_SECONDS", 0.4)
+    server, client = certified
+    with serving(max_each=EACH, max_all=100, tls=server if is_secured else None) as port, ExitStack() as held:
+        unread = [
+            held.enter_context(closing(secured(port, client) if is_secured else opened(port))) for _ in range(EACH)
+        ]
+        for one in unread:
+            one.sendall(MUCH)
+        time.sleep(2)
+        with closing(secured(port, client) if is_secured else opened(port)) as next_one:  # their places are free again
+            next_one.sendall(HEAD + b"\r\n")
+            assert answer(next_one) == "0"
+        for one in unread:
+            assert read_all(one) < LONG * 2**16
+
+
+def test_an_answer_that_is_read_slowly_comes_whole(port: int) -> None:
+    with closing(opened(port)) as connection:
+        connection.sendall(MUCH)
+        assert read_all(connection, pause=0.001) > LONG * 2**16
+
+
+def read_all(connection: socket.socket, *, pause: float = 0.0) -> int:
+    """How many bytes come before the end."""
+    size = 0
+    with suppress(ConnectionResetError, ssl.SSLError):
+        while data := connection.recv(2**15):
+            size += len(data)
+            time.sleep(pause)
+    return size
+
+
+def test_places_of_unread_answers_go_to_others_when_all_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    with serving(max_each=EACH, max_all=EACH) as port, ExitStack() as held:
+        for number in range(EACH):
+            one = held.enter_context(closing(opened(port, address=f"127.0.0.{2 + number}")))
+            one.sendall(MUCH)
+        time.sleep(0.5)
+        with closing(opened(port)) as next_one:
+            next_one.sendall(HEAD + b"\r\n")
+            assert answer(next_one) == "0"
 
 
 def test_a_head_that_trickles_is_not_waited_for(port: int) -> None:

@@ -145,7 +145,7 @@ def test_a_bucket_gives_a_burst_then_a_rate_and_says_when_to_come_again() -> Non
         rates.take("ana")
     with pytest.raises(Refused) as refused:
         rates.take("ana")
-    assert refused.value.headers == {"Retry-After": "1", "RateLimit": '"token";r=0;t=1'}
+    assert refused.value.headers == {"Retry-After": "1", "RateLimit": '"person";r=0;t=1'}
     rates.take("bo")
     now[0] = 0.5
     rates.take("ana")

@@ -72,6 +72,7 @@ def serve(
 
     from siloquent.foreign.connections import build_limited_protocol, prepare_process
     from siloquent.server import make_app
+    from siloquent.server.observability import LOGGERS
     from siloquent.server.settings import build_client_reader, hears
 
     tls = _tls_context(settings.tls_cert, settings.tls_key) if settings.tls_cert else None
@@ -91,7 +92,7 @@ def serve(
             hears=hears(settings),
             tls=tls,
         ),
-        backlog=prepare_process(settings.connections),
+        backlog=prepare_process(settings.connections, *LOGGERS),
         limit_concurrency=settings.connections + 1,
         timeout_graceful_shutdown=settings.answer_seconds,
         host=settings.host,

@@ -15,7 +15,7 @@ from siloquent.errors import NotAllowed, ProtocolError, SiloquentError
 from siloquent.federation.channel.base import STEP, parse_step
 from siloquent.federation.messages.message import MAX_ENVELOPE
 from siloquent.federation.relay.rates import RelayRates
-from siloquent.federation.relay.store import RelayStore
+from siloquent.federation.relay.store import INLINE_BYTES, RelayStore
 from siloquent.foreign import load_json
 from siloquent.foreign.numbers import parse_plain_float, parse_plain_int
 
@@ -55,6 +55,8 @@ class Relay:
         self._store, self._admit, self._members, self._rates = store, admit, members, rates or RelayRates()
         # One thread: SQLite has one writer, and a second thread would only wait for it.
         self._writer = ThreadPoolExecutor(max_workers=1, thread_name_prefix="store")
+        # Another one for envelopes that are files: the disk takes its time for each, and the others go on meanwhile.
+        self._files = ThreadPoolExecutor(max_workers=1, thread_name_prefix="files")
         self._news: dict[str, asyncio.Event] = {}
         self.requests: dict[str, int] = {}
 
@@ -111,7 +113,8 @@ class Relay:
         await self._do(self._store.admit, role, at["session"])
         wire = await _read_body(request, length)
         key = (at["session"], at["to"], at["step"], attempt, part)
-        is_new = await self._do(self._store.put, role, key, wire)
+        thread = self._files if len(wire) > INLINE_BYTES else self._writer
+        is_new = await asyncio.get_running_loop().run_in_executor(thread, self._store.put, role, key, wire)
         if is_new:
             self._get_event(at["to"]).set()
         return Response(status_code=201 if is_new else 200)
@@ -194,7 +197,7 @@ class Relay:
                 return _build_problem(refused)
             except ValueError:
                 return _build_problem(ProtocolError("bad_encoding"))
-            except (sqlite3.OperationalError, OSError) as failed:  # a locked file or a full disk: the caller retries
+            except (sqlite3.Error, OSError) as failed:  # a locked or damaged file, or a full disk: the caller retries
                 _log.warning("a request could not be stored: %s", failed)
                 return _build_problem(ProtocolError("relay_unreachable", where="the relay cannot write its file"))
 

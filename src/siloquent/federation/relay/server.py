@@ -110,7 +110,7 @@ def make_server(bundle: Bundle, relay: Relay, host: str, port: int) -> uvicorn.S
         timeout_graceful_shutdown=GRACE_S,  # waiting receivers reconnect by themselves; nothing is lost
         limit_concurrency=MAX_CONNECTIONS + 1,
         h11_max_incomplete_event_size=MAX_HEADERS,
-        backlog=prepare_process(MAX_CONNECTIONS),
+        backlog=prepare_process(MAX_CONNECTIONS, _log.name),
     )
     return uvicorn.Server(config)
 

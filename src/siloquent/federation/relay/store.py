@@ -38,9 +38,17 @@ CREATE TABLE IF NOT EXISTS message (
   UNIQUE (session, sender, receiver, step, attempt, part));
 CREATE INDEX IF NOT EXISTS inbox ON message (receiver, acked, seq);
 CREATE INDEX IF NOT EXISTS waiting ON message (sender, receiver, acked);
+CREATE INDEX IF NOT EXISTS unread ON message (size) WHERE acked = 0;
+CREATE INDEX IF NOT EXISTS of_moderator ON session (moderator, closed, deadline);
+CREATE TABLE IF NOT EXISTS sent (
+  session TEXT NOT NULL, sender TEXT NOT NULL, bytes INTEGER NOT NULL, PRIMARY KEY (session, sender));
 CREATE TABLE IF NOT EXISTS beat (
   session TEXT NOT NULL, role TEXT NOT NULL, state TEXT NOT NULL, step TEXT NOT NULL, waiting_for TEXT NOT NULL,
   since INTEGER NOT NULL, seen INTEGER NOT NULL, PRIMARY KEY (session, role));
+"""
+_SUMS_OF_EARLIER = """
+INSERT INTO sent SELECT session, sender, SUM(size) FROM message
+WHERE NOT EXISTS (SELECT 1 FROM sent) GROUP BY session, sender
 """
 _LATER = (("session", "step", "TEXT NOT NULL DEFAULT ''"),)
 
@@ -50,12 +58,14 @@ class RelayLimits:
     """The limits of one relay; settings of ``siloquent relay run``.
 
     Attributes:
-        sessions: Open sessions of one moderator at once; ``moderator_bytes``: the total bytes sent in all of those.
+        sessions: Open sessions of one moderator at once; ``moderator_bytes``: the total bytes sent in all of those;
+            ``kept_sessions``: the moderator's sessions in total, with those that ended in the last ``header_days``.
         free_bytes: Space that always stays free on the disk.
     """
 
     roles: int = 32
     sessions: int = 64
+    kept_sessions: int = 20_000
     moderator_bytes: int = 60 * 10**9
     free_bytes: int = 2**28
     messages: int = 1_000_000
@@ -81,6 +91,7 @@ class RelayStore(DurableStore):
         self, path: Path | str, *, limits: RelayLimits | None = None, clock: Callable[[], float] = time.time
     ) -> None:
         super().__init__(path, _TABLES, later=_LATER)
+        self._db.execute(_SUMS_OF_EARLIER)
         self.limits, self._clock, self._path = limits or RelayLimits(), clock, path
         self._bodies = None if path == ":memory:" else Path(path).parent / "bodies"
         if self._bodies is not None:
@@ -108,6 +119,12 @@ class RelayStore(DurableStore):
                 return False
             if self._open_sessions(moderator)[0] >= self.limits.sessions:
                 raise ProtocolError("quota", where=f"at most {self.limits.sessions} open sessions of one moderator")
+            kept = db.execute("SELECT COUNT(*) FROM session WHERE moderator = ?", (moderator,)).fetchone()[0]
+            if kept >= self.limits.kept_sessions:
+                told = (
+                    f"at most {self.limits.kept_sessions} sessions of one moderator in {self.limits.header_days} days"
+                )
+                raise ProtocolError("quota", where=told)
             db.execute(
                 "INSERT INTO session (id, moderator, members, deadline, opened) VALUES (?, ?, ?, ?, ?)",
                 (session, moderator, told, deadline, now),
@@ -201,11 +218,7 @@ class RelayStore(DurableStore):
                 beat["role"]: beat
                 for beat in self._db.execute("SELECT * FROM beat WHERE session = ?", (session,)).fetchall()
             }
-            sent = dict(
-                self._db.execute(
-                    "SELECT sender, SUM(size) FROM message WHERE session = ? GROUP BY sender", (session,)
-                ).fetchall()
-            )
+            sent = dict(self._db.execute("SELECT sender, bytes FROM sent WHERE session = ?", (session,)).fetchall())
         roles = [_build_role_line(name, beats.get(name), sent.get(name, 0), now) for name in json.loads(row["members"])]
         return {
             "session": session,
@@ -245,7 +258,7 @@ class RelayStore(DurableStore):
             rows = db.execute(
                 f"UPDATE message SET acked = 1, body = NULL WHERE acked = 0 AND {over} RETURNING digest, size", (old,)
             ).fetchall()
-            for table in ("message", "beat"):
+            for table in ("message", "beat", "sent"):
                 db.execute(f"DELETE FROM {table} WHERE {over}", (older,))
             db.execute("DELETE FROM session WHERE COALESCE(closed, deadline) < ?", (older,))
         self._drop_bodies(row["digest"] for row in rows if row["size"] > INLINE_BYTES)
@@ -272,6 +285,7 @@ class RelayStore(DurableStore):
             db.execute(
                 "UPDATE session SET messages = messages + 1, bytes = bytes + ? WHERE id = ?", (size, header.session)
             )
+            db.execute(_ADD_SENT, (header.session, header.sender, size))
         return True
 
     def _is_known(self, header: Header, digest: str, size: int) -> bool:
@@ -335,7 +349,9 @@ class RelayStore(DurableStore):
         if self._bodies is None or len(wire) <= INLINE_BYTES:
             return wire
         path = self._bodies / digest
-        if not path.exists():
+        if path.exists():
+            os.utime(path)  # left by a killed put: it is no orphan any more
+        else:
             beside = self._bodies / f"{digest}.{threading.get_ident()}"
             with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as out:
                 out.write(wire)
@@ -371,6 +387,11 @@ class RelayStore(DurableStore):
             with suppress(FileNotFoundError):  # acknowledged in the meantime
                 if file.name not in named and now - file.stat().st_mtime > ORPHAN_S:
                     file.unlink()
+
+
+_ADD_SENT = """
+INSERT INTO sent VALUES (?, ?, ?) ON CONFLICT (session, sender) DO UPDATE SET bytes = bytes + excluded.bytes
+"""
 
 
 def _format_utc(seconds: int) -> str:

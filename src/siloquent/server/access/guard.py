@@ -14,7 +14,7 @@ from starlette.responses import Response
 from siloquent.server.access.roles import ROUTES
 from siloquent.server.access.tokens import Principal
 from siloquent.server.problems import Refused
-from siloquent.server.state import get_app_state
+from siloquent.server.state import AppState, get_app_state
 
 COOKIE = "siloquent"
 SAFE = ("GET", "HEAD")
@@ -40,14 +40,10 @@ def guard(request: Request) -> Principal:
     route = request.scope["route"].name
     roles = " or ".join(sorted(ROUTES.get(route, frozenset())))
     if person is None:
-        raise Refused(
-            401, "unauthorised", "This needs a token that is neither expired nor revoked.",
-            fix=f"Authorization: Bearer TOKEN, where the workspace's owner makes a token of the role {roles}",
-            headers={"WWW-Authenticate": "Bearer"},
-        )  # fmt: skip
+        raise _build_unauthorised(roles)
     rates = get_app_state(request).rates
     request.state.rate_limit = {"RateLimit-Policy": rates.policy}
-    request.state.rate_limit["RateLimit"] = rates.take(person.token)
+    request.state.rate_limit["RateLimit"] = rates.take(person.name)
     count_open(request, person)
     if person.role not in ROUTES.get(route, frozenset()):
         request.state.person = person  # the person under whom a refusal is recorded
@@ -58,6 +54,24 @@ def guard(request: Request) -> Principal:
     if person.csrf and request.method not in SAFE:
         require_proof(person, request.headers.get("x-csrf-token", ""))
     return person
+
+
+def _build_unauthorised(roles: str) -> Refused:
+    return Refused(
+        401, "unauthorised", "This needs a token that is neither expired nor revoked.",
+        fix=f"Authorization: Bearer TOKEN, where the workspace's owner makes a token of the role {roles}",
+        headers={"WWW-Authenticate": "Bearer"},
+    )  # fmt: skip
+
+
+def require_open(house: AppState, person: Principal) -> None:
+    """Check before a charge that the person's token was not revoked while the request waited.
+
+    Raises:
+        Refused: 401.
+    """
+    if not house.tokens.is_open(person.token):
+        raise _build_unauthorised(person.role)
 
 
 def count_open(request: Request, person: Principal) -> None:

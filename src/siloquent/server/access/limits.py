@@ -92,10 +92,10 @@ class BodyLimit:
         """Count a long parsed body as ``requests`` further requests of its sender."""
         person = scope.get("state", {}).get("person")
         if requests and person is not None and not scope["path"].endswith((*UPLOADS, REPORTS)):
-            self._rates.owe(person.token, requests)
+            self._rates.owe(person.name, requests)
 
     def _add_headers(self, send: Send, state: Mapping[str, Any] | None = None, *, ends: bool = False) -> Send:
-        """Wrap ``send`` to add the headers of every response, including the token's remaining rate."""
+        """Wrap ``send`` to add the headers of every response, including the person's remaining rate."""
 
         async def dressed(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -124,7 +124,7 @@ def _most_bytes(scope: Mapping[str, Any], settings: Settings) -> int:
 
 
 class RequestRates:
-    """A token bucket of requests for each token: ``burst`` at once, ``rate`` per second."""
+    """A bucket of requests for each person, with all tokens: ``burst`` at once, ``rate`` per second."""
 
     def __init__(self, *, rate: float, burst: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._rate, self._burst, self._clock = rate, burst, clock
@@ -132,8 +132,8 @@ class RequestRates:
 
     @property
     def policy(self) -> str:
-        """A token's rate as the RateLimit-Policy header: a full bucket, and the seconds to fill it."""
-        return f'"token";q={min(self._burst, _LARGEST)};w={min(max(1, math.ceil(self._burst / self._rate)), _LARGEST)}'
+        """A person's rate as the RateLimit-Policy header: a full bucket, and the seconds to fill it."""
+        return f'"person";q={min(self._burst, _LARGEST)};w={min(max(1, math.ceil(self._burst / self._rate)), _LARGEST)}'
 
     def take(self, who: str) -> str:
         """Count one request; return the RateLimit header: what is left, and when one more is available.
@@ -165,7 +165,7 @@ class RequestRates:
 
 
 def _left(requests: int, seconds: int) -> str:
-    return f'"token";r={min(requests, _LARGEST)};t={min(seconds, _LARGEST)}'
+    return f'"person";r={min(requests, _LARGEST)};t={min(seconds, _LARGEST)}'
 
 
 class Places:

@@ -135,8 +135,8 @@ class Jobs:
         Args:
             state: Only jobs in this state; ``table``: only jobs of this table.
         """
-        before = self._store.fetch_one("SELECT created, id FROM job WHERE id = ?", after) if after else None
-        if after and before is None:
+        before = self.row(after) if after else None
+        if after and (before is None or not may_see_job(before, person)):
             raise build_not_found()
         values: dict[str, Any] = {
             "name": None if person.role == "owner" else person.name,
@@ -168,6 +168,11 @@ WHERE (:name IS NULL OR name = :name) AND (:state IS NULL OR state = :state)
     AND (:created IS NULL OR (created, id) < (:created, :id))
 ORDER BY created DESC, id DESC LIMIT 200
 """
+
+
+def may_see_job(row: Mapping[str, Any], person: Principal) -> bool:
+    """Return whether a job is one of the person's, or the person an owner, and its table one of the token's."""
+    return (person.role == "owner" or row["name"] == person.name) and person.may_see(table_of(row))
 
 
 def table_of(row: Mapping[str, Any]) -> str:

@@ -17,7 +17,7 @@ from siloquent.errors import NotAllowed, SiloquentError
 from siloquent.server.access.tokens import Tokens
 from siloquent.server.fixes import HTTP
 from siloquent.server.jobs.queue import cost_of_job
-from siloquent.server.jobs.tasks import TASKS
+from siloquent.server.jobs.tasks import PRICED, TASKS
 from siloquent.server.repeats import build_ledger_key
 from siloquent.server.store import ADD_RELEASE, Store
 
@@ -41,13 +41,19 @@ def _do(folder: Path, number: str, most_bytes: int, holder: str) -> int:
     assert job is not None, "the queue names a job that is not there"
 
     def tell(done: int, steps: int) -> None:
+        if done == PRICED:
+            require_token()
         held = store.write(f"UPDATE job SET done = ?, steps = ? {_HELD}", done, steps, number, holder)
         if not held:
             raise SystemExit(1)  # cancelled, or taken over by another server
 
-    try:
+    def require_token() -> None:
+        """At the start and right before the charge: later on a job is paid, and ends."""
         if not Tokens(store).is_open(job["token"]):
             raise NotAllowed("The token of this job was revoked or has expired.")
+
+    try:
+        require_token()
         with open_session(folder, analyst=job["name"]) as session:
             key, spec = build_ledger_key(job["name"], job["key"]), json.loads(job["spec"])
             with suppress(SiloquentError):  # the task itself reports what is wrong with the table

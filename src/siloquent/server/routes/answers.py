@@ -17,7 +17,7 @@ from starlette.responses import JSONResponse, Response
 
 from siloquent.documents.releases import build_answer_document, build_rows_entry
 from siloquent.errors import ReleaseError, SiloquentError
-from siloquent.server.access.guard import CurrentUser, GuardedRoute
+from siloquent.server.access.guard import CurrentUser, GuardedRoute, require_open
 from siloquent.server.access.scope import require_declared
 from siloquent.server.access.tokens import Principal
 from siloquent.server.problems import PERHAPS, Refused
@@ -76,6 +76,7 @@ async def build_answer(
             from siloquent.explore import answer_planned
 
             require_declared(session, person, plan.course.query.table)
+            require_open(house, person)
             found = answer_planned(session, plan, key=ledger_key, max_cost=max_cost)
             _save_reply(house, session, person, found)
             return _tell_rows(session, build_answer_document(found, key, replayed=False))

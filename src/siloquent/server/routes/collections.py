@@ -43,7 +43,7 @@ async def list_collections(request: Request, person: CurrentUser) -> dict[str, A
 @router.get("/collections/{collection}")
 async def show_collection(request: Request, collection: str, person: CurrentUser) -> dict[str, Any]:
     """Counts of the reports so far, by outcome and by layer."""
-    made = load_collection(Path(request.app.state.folder), collection)
+    made = await find_collection(request, collection)
 
     def work(session: Any) -> dict[str, Any]:
         with session.collect.store(made) as store:
@@ -56,7 +56,7 @@ async def show_collection(request: Request, collection: str, person: CurrentUser
 async def send_reports(request: Request, collection: str, person: CurrentUser) -> Response:
     """Take up to 4 MiB of reports in. A report that came before is refused and counted, so sending again is safe."""
     repeat, house = repeat_of(request, person), get_app_state(request)
-    made, data = load_collection(Path(request.app.state.folder), collection), await request.body()
+    made, data = await find_collection(request, collection), await request.body()
     if not data or len(data) > MAX_BYTES:
         raise Refused(413, "body_too_large", f"Between 1 and {MAX_BYTES} bytes of reports are accepted per request.")
     sent = hashlib.sha256(data).digest()
@@ -82,12 +82,17 @@ def _keep(house: AppState, repeat: Repeat, sent: bytes, told: dict[str, Any]) ->
 @router.post("/collections/{collection}/estimates")
 async def estimate(request: Request, collection: str, body: QuestionBody, person: CurrentUser) -> dict[str, Any]:
     """Answer an SQL query from the reports, with standard errors. Free, any number of times."""
-    made = load_collection(Path(request.app.state.folder), collection)
+    made = await find_collection(request, collection)
     house = get_app_state(request)
     async with house.room.hold_place(person.name):
         return await house.heavy.run_in_turn(
             person.name, None, lambda session: build_estimates_document(made, session.collect.estimate(made, body.sql))
         )
+
+
+async def find_collection(request: Request, name: str) -> Any:
+    """Return a collection, read beside the event loop; raises as ``load_collection``."""
+    return await asyncio.to_thread(load_collection, Path(request.app.state.folder), name)
 
 
 def list_collection_names(folder: Path) -> list[str]:

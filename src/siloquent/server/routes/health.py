@@ -46,6 +46,12 @@ async def healthz() -> Response:
     return PlainTextResponse("ok\n")
 
 
+@alive.get("/openapi.json")
+async def openapi(request: Request) -> Response:
+    """The API's description (OpenAPI 3.1); needs no token, since every server of this version has the same."""
+    return Response(await request.app.state.description.read(), media_type="application/json")
+
+
 @router.get("/readyz")
 async def readyz(request: Request, person: CurrentUser) -> Response:
     """The ledger can be read, the store written, the queue of jobs is worked off, and the disk has room."""

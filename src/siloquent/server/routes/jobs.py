@@ -16,7 +16,7 @@ from siloquent.documents.server import build_job_list_document
 from siloquent.server.access.guard import CurrentUser, GuardedRoute, find_person
 from siloquent.server.access.scope import require_table
 from siloquent.server.access.tokens import Principal
-from siloquent.server.jobs.queue import ENDED, MAX_LISTED, cost_of_job, describe_job, table_of
+from siloquent.server.jobs.queue import ENDED, MAX_LISTED, cost_of_job, describe_job, may_see_job
 from siloquent.server.jobs.runner import TICK_SECONDS
 from siloquent.server.problems import Refused, build_not_found
 from siloquent.server.repeats import REPLAYED, read_key
@@ -122,7 +122,10 @@ async def _stream_events(
     last, heard = "", time.monotonic()
     # Checked each time: a token may be revoked, or a browser log out, while the stream is open.
     while not await request.is_disconnected() and find_person(request) is not None:
-        found = await get_job(house, job, person)
+        try:
+            found = await get_job(house, job, person)
+        except Refused:
+            return  # forgotten meanwhile: the response has begun, so nothing else can be said
         text = json.dumps(found, sort_keys=True)
         ended = found["state"] in ENDED
         if text != last or ended:
@@ -144,8 +147,7 @@ def row_of(house: AppState, job: str, person: Principal) -> Mapping[str, Any]:
         Refused: 404, it is unknown or belongs to another person.
     """
     found = house.jobs.row(job)
-    is_theirs = found is not None and (person.role == "owner" or found["name"] == person.name)
-    if found is None or not is_theirs or not person.may_see(table_of(found)):
+    if found is None or not may_see_job(found, person):
         raise build_not_found()
     return found
 

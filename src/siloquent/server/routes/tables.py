@@ -8,6 +8,7 @@ import os
 import secrets  # allowed: file names, no noise
 import time
 from collections.abc import AsyncIterator
+from io import FileIO
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,7 @@ from siloquent.server.upload_inspection import read_parquet_columns
 
 router = APIRouter(route_class=GuardedRoute)
 MAX_QUESTIONS = 1_000
+WRITTEN_BYTES = 2**20
 _PARQUET = b"PAR1"
 _OTHERS = (b"PK", b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"\xfd7zXZ", b"BZh", b"7z\xbc\xaf", b"\x7fELF", b"%PDF", b"ARROW1")
 
@@ -67,7 +69,9 @@ async def show_table(request: Request, table: str, person: CurrentUser) -> Respo
 
     To an owner the header ETag names the declaration, for If-Match; it does not change with what is left of the budget.
     """
-    tag = tag_of(Path(request.app.state.folder), table)  # before the rest: a tag older than its document is safe
+    tag = await asyncio.to_thread(
+        tag_of, Path(request.app.state.folder), table
+    )  # before the rest: a tag older than its document is safe
     found = await build_table_reply(request, table, person)
     return JSONResponse(found, headers={"ETag": tag} if tag and person.role == "owner" else None)
 
@@ -200,18 +204,11 @@ async def take(
             ``read_parquet_columns``.
     """
     house, folder = get_app_state(request), Path(request.app.state.folder) / "uploads"
-    folder.mkdir(mode=0o700, exist_ok=True)
+    await asyncio.to_thread(folder.mkdir, mode=0o700, exist_ok=True)
     number = f"u-{secrets.token_hex(8)}"  # allowed: a name or a key, no noise
-    building, first, size, seen = folder / f".{number}", b"", 0, hashlib.sha256()
+    building = folder / f".{number}"
     try:
-        with os.fdopen(os.open(building, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            async for chunk in chunks:
-                first = (first + chunk)[:8]
-                size += len(chunk)
-                seen.update(chunk)
-                file.write(chunk)
-            file.flush()
-            await asyncio.to_thread(os.fsync, file.fileno())
+        first, size, digest = await _write_chunks(building, chunks)
         form = detect_form(first)
         if form == "parquet":
             await read_parquet_columns(building)
@@ -226,7 +223,7 @@ async def take(
             db.execute("INSERT INTO upload VALUES (?, ?, ?, ?)", (number, form, size, int(time.time())))
             record(db, request.state.person, "upload", number)
             if repeat is not None:
-                keep(db, repeat, seen.digest(), made)
+                keep(db, repeat, digest, made)
 
     try:
         await asyncio.to_thread(write)
@@ -234,11 +231,42 @@ async def take(
         raise
     except BaseException as failed:  # allowed: a file that the store does not know is nobody's, and it is raised again
         (folder / f"{number}.{form}").unlink(missing_ok=True)
-        earlier = find_reply(house.store, repeat, seen.digest()) if repeat and isinstance(failed, KeyTaken) else None
+        earlier = find_reply(house.store, repeat, digest) if repeat and isinstance(failed, KeyTaken) else None
         if earlier is None:
             raise
         return earlier, False
     return made, True
+
+
+async def _write_chunks(path: Path, chunks: AsyncIterator[bytes]) -> tuple[bytes, int, bytes]:
+    """Write a new file beside the event loop; return its first bytes, its size and its SHA-256."""
+    first, size, seen, pending = b"", 0, hashlib.sha256(), bytearray()
+    file = await asyncio.to_thread(_create_private, path)
+    try:
+        async for chunk in chunks:
+            first, size = (first + chunk)[:8], size + len(chunk)
+            pending += chunk
+            if len(pending) >= WRITTEN_BYTES:
+                await asyncio.to_thread(_write_piece, file, seen, pending)
+        await asyncio.to_thread(_write_piece, file, seen, pending)
+        await asyncio.to_thread(os.fsync, file.fileno())
+    finally:
+        await asyncio.to_thread(file.close)
+    return first, size, seen.digest()
+
+
+def _create_private(path: Path) -> FileIO:
+    return FileIO(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
+
+
+def _write_piece(file: FileIO, seen: Any, pending: bytearray) -> None:
+    """Write ``pending``, add it to the hash ``seen``, and empty it."""
+    seen.update(pending)
+    rest = memoryview(pending)
+    while rest:  # a write to a disk that is almost full may take a part only
+        rest = rest[file.write(rest) :]
+    rest.release()
+    pending.clear()
 
 
 def read_uploads(house: AppState) -> list[dict[str, Any]]:

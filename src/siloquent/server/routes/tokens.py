@@ -74,7 +74,7 @@ async def list_tokens(
     after: Annotated[str | None, Query(max_length=64)] = None,
 ) -> dict[str, Any]:
     """Tokens without their secrets, oldest first, made after token ``after`` if it is named."""
-    found = get_app_state(request).tokens.list()
+    found = await asyncio.to_thread(get_app_state(request).tokens.list)
     ids = [one["id"] for one in found]
     if after is not None and after not in ids:
         raise build_not_found()

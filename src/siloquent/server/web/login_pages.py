@@ -68,7 +68,8 @@ async def list_tokens(request: Request) -> Response:
             days=int(days) if days.isascii() and days.isdigit() and len(days) < 5 else 0,
             also=build_recorder(person, "create_token"),
         )
-    return render(request, "tokens.html", person, tokens=house.tokens.list(), made=made, roles=ROLES)
+    tokens = await asyncio.to_thread(house.tokens.list)
+    return render(request, "tokens.html", person, tokens=tokens, made=made, roles=ROLES)
 
 
 @router.post("/tokens/{token}/revoke")

@@ -106,7 +106,7 @@ def require_visitor(request: Request, *roles: str) -> Principal:
     if person is None:
         raise Refused(401, "unauthorised", "Log in first.", fix="/login")
     request.state.person = person
-    get_app_state(request).rates.take(person.token)
+    get_app_state(request).rates.take(person.name)
     count_open(request, person)
     if roles and person.role not in roles:
         raise Refused(404, "not_found", "There is no such page for you.", fix="/")
