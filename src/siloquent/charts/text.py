@@ -35,10 +35,12 @@ def format_label(value: Any) -> str:
 def compute_step(alpha: Fraction) -> Fraction:
     """Return the power of ten to which a value within ``alpha`` is rounded.
 
-    >>> str(compute_step(Fraction(200))), str(compute_step(Fraction(3)))
-    ('10', '1/10')
+    >>> str(compute_step(Fraction(200))), str(compute_step(Fraction(3))), str(compute_step(Fraction(1, 30)))
+    ('10', '1/10', '1/1000')
     """
-    return Fraction(10) ** (math.floor(math.log10(alpha)) - SHOWN_DIGITS + 1)
+    # Counted in digits, since the logarithm of a number below all floats does not exist.
+    digits = len(str(alpha.numerator)) - len(str(alpha.denominator))
+    return Fraction(10) ** (digits - (alpha < Fraction(10) ** digits) - SHOWN_DIGITS + 1)
 
 
 def format_number(value: Any, step: Fraction = Fraction(0), towards: Literal["near", "down", "up"] = "near") -> str:

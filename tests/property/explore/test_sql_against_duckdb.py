@@ -147,6 +147,9 @@ COMPUTED = [
     "SELECT ward, COUNT(*) AS n, SUM(days) s FROM visits GROUP BY 1 HAVING n > 9 AND s BETWEEN -9 AND 60 ORDER BY 1",
     "SELECT ward, SUM(days) / COUNT(*) AS m FROM visits GROUP BY ward HAVING SUM(days) / COUNT(*) > 0.5 ORDER BY ward",
     "SELECT COALESCE(SUM(days) / NULLIF(COUNT(*) - 400, 0), -1) AS x, ABS(SUM(days) - 1000) AS y FROM visits",
+    "SELECT SQRT(SUM(days) + 900) AS r, LN(COUNT(*)) AS l, LOG10(COUNT(*)) AS t, EXP(AVG(days)) AS e FROM visits",
+    "SELECT POWER(SUM(days), 3) AS p, POW(COUNT(*), 2) AS q, SIGN(SUM(days) - 1000) AS s FROM visits",
+    "SELECT ward, GREATEST(COUNT(*), 90) AS g, LEAST(SUM(days), COUNT(*), 5) AS l FROM visits GROUP BY ward ORDER BY 1",
     "SELECT CEIL(COUNT(*) / 7) AS c, FLOOR(COUNT(*) / 7) AS f, CAST(COUNT(*) / 7 AS DOUBLE) AS d FROM visits",
 ]
 
@@ -156,6 +159,19 @@ def test_arithmetic_and_conditions_on_values_are_those_of_sql(
     text: str, engines: tuple[Session, duckdb.DuckDBPyConnection]
 ) -> None:
     compare(engines, text)
+
+
+@pytest.mark.parametrize("sign", ["*", "/"])
+def test_values_beyond_all_floats_are_shown_as_nothing(
+    sign: str, engines: tuple[Session, duckdb.DuckDBPyConnection]
+) -> None:
+    session, _ = engines
+    asked = f" {sign} ".join(["COUNT(*)", *["1e59"] * 6])
+    with recorded():
+        answer = session.ask(f"SELECT {asked} AS x, EXP(COUNT(*) * 10) AS y FROM visits BUDGET 1 EPSILON REUSE NONE")
+    assert answer.rows[0][0] in (None, 0.0)
+    assert answer.rows[0][3] is None
+    assert "x" in str(answer)
 
 
 def test_a_quotient_of_sums_has_an_interval_and_one_by_nothing_a_note(

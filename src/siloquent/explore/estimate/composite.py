@@ -192,7 +192,8 @@ class _ComputedColumn(_Column):
         missed = [i for i, one in enumerate(self.ranges) if one.value is not None and one.ends is None]
         if not missed:
             return []
-        return [f"{self.name} of {_name_groups(groups, missed)} has no interval: a divisor may be 0, or is a quantile"]
+        why = "a divisor or logarithm may be of 0, or is a quantile"
+        return [f"{self.name} of {_name_groups(groups, missed)} has no interval: {why}"]
 
 
 def _convert_to_float(value: Fraction | None, outwards: float = 0.0) -> float | None:

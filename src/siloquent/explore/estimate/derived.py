@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from operator import eq, ge, gt, le, lt, ne
 
+from siloquent.explore.estimate.functions import RISING, apply_rising
 from siloquent.explore.spec.aggregates import Aggregate, Count, Sum
 from siloquent.explore.spec.derived import Derived, Function, Measured, Number, Operation, ShownCondition
 from siloquent.schema import TableSchema
@@ -149,10 +150,18 @@ def _apply(function: Function, arguments: Sequence[Range]) -> Range:
     first = arguments[0]
     if function.name == "nullif":
         return NULL if first.value is not None and first.value == arguments[1].value else first
+    if function.name in ("greatest", "least"):
+        return _choose(max if function.name == "greatest" else min, arguments)
     if first.value is None:
         return NULL
     if function.name == "abs":
         return _take_absolute(first)
+    if function.name == "power":
+        return _raise(first, int(arguments[1].value or 0))
+    if function.name in RISING:
+        found = RISING[function.name](first.value)
+        ends = None if first.ends is None or found is None else apply_rising(function.name, *first.ends)
+        return NULL if found is None else Range(found, *(ends or ()))
     rounding = _ROUNDINGS[function.name]
 
     def rounded(number: Fraction) -> Fraction:
@@ -160,6 +169,24 @@ def _apply(function: Function, arguments: Sequence[Range]) -> Range:
 
     # Rounding keeps the order of numbers, so the rounded ends hold the rounded true value.
     return Range(rounded(first.value), *(rounded(end) for end in first.ends or ()))
+
+
+def _choose(choose: Callable[[Iterable[Fraction]], Fraction], arguments: Sequence[Range]) -> Range:
+    """Return the largest or smallest value, as SQL does without those that are NULL."""
+    known = [(one.value, one.ends) for one in arguments if one.value is not None]
+    if not known:
+        return NULL
+    ends = [found for _, found in known if found is not None]
+    value = choose(one for one, _ in known)
+    if len(ends) < len(arguments):  # the true value of what is NULL here may be the one that SQL takes
+        return Range(value)
+    return Range(value, choose(low for low, _ in ends), choose(high for _, high in ends))
+
+
+def _raise(one: Range, power: int) -> Range:
+    assert one.value is not None
+    base = _take_absolute(one) if power % 2 == 0 else one
+    return Range(one.value**power, *(end**power for end in base.ends or ()))
 
 
 def _take_absolute(one: Range) -> Range:

@@ -13,7 +13,11 @@ from siloquent.explore.spec.predicate import CompareOp, check_name
 
 MAX_DECIMALS = 15
 DerivedOp = Literal["+", "-", "*", "/"]
-FunctionName = Literal["round", "floor", "ceil", "abs", "coalesce", "nullif"]
+MAX_POWER = 16
+FunctionName = Literal[
+    "round", "floor", "ceil", "abs", "coalesce", "nullif",
+    "sqrt", "ln", "log10", "exp", "sign", "power", "greatest", "least",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +55,8 @@ class Function:
     decimals: int = 0
 
     def __post_init__(self) -> None:
+        if self.name == "power" and not _is_power(self.arguments[-1]):
+            raise RequestError(f"POWER takes a whole exponent from 0 to {MAX_POWER}.", fix="POWER(COUNT(*), 2)")
         if abs(self.decimals) > MAX_DECIMALS:
             raise RequestError(
                 f"ROUND takes -{MAX_DECIMALS} to {MAX_DECIMALS} decimal places.", fix="ROUND(AVG(cost), 1)"
@@ -78,6 +84,11 @@ class ShownCondition:
     left: Derived
     op: CompareOp
     right: Derived
+
+
+def _is_power(value: Derived) -> bool:
+    is_whole = isinstance(value, Number) and value.number == value.number.to_integral_value()
+    return is_whole and isinstance(value, Number) and 0 <= value.number <= MAX_POWER
 
 
 def iter_measured(value: Derived) -> Iterator[int]:

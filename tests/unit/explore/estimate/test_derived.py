@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from decimal import Decimal
 from fractions import Fraction
@@ -68,6 +69,44 @@ def test_functions_keep_intervals_and_nulls() -> None:
     assert applied("floor", Range(Fraction(7, 2), Fraction(-1, 2), Fraction(4))) == ranged(3, -1, 4)
     assert applied("nullif", ranged(3, 1, 5), ranged(3, 3, 3)) == NULL
     assert applied("coalesce", NULL, ranged(3, 3, 3)) == ranged(3, 3, 3)
+
+
+@pytest.mark.parametrize("name", ["sqrt", "ln", "log10", "exp", "sign", "power", "greatest", "least"])
+def test_an_interval_of_a_function_holds_what_it_is_of_every_true_value(name: str) -> None:
+    evaluator, chance = Evaluator((Count(), Count()), table()), random.Random(name)
+    for _ in range(300):
+        sides = [sorted(chance.sample(range(-20, 21), 3)) for _ in range(2)]
+        row = [ranged(middle, low, high) for low, middle, high in sides]
+        second = Number(Decimal(chance.randrange(5))) if name == "power" else Measured(1)
+        arguments = (Measured(0), second) if name in ("power", "greatest", "least") else (Measured(0),)
+        asked = Function(name, arguments)  # type: ignore[arg-type]
+        found = evaluator.evaluate(asked, row)
+        for one in range(sides[0][0], sides[0][2] + 1):
+            for other in range(sides[1][0], sides[1][2] + 1, 7):
+                true = evaluator.evaluate(asked, [ranged(one, one, one), ranged(other, other, other)])
+                if found.ends is not None and true.value is not None:
+                    assert found.ends[0] <= true.value <= found.ends[1]
+
+
+def test_functions_are_those_of_the_library_and_null_where_they_have_no_value() -> None:
+    evaluator = Evaluator((Count(),), table())
+    for name, function in (("sqrt", math.sqrt), ("ln", math.log), ("log10", math.log10), ("exp", math.exp)):
+        for number in (1, 2, 30, 600):
+            found = evaluator.evaluate(Function(name, (Measured(0),)), [ranged(number, number, number)])  # type: ignore[arg-type]
+            assert float(found.value or 0) == pytest.approx(function(number), rel=1e-14)
+            assert found.ends is not None
+            assert found.ends[0] <= found.value <= found.ends[1]  # type: ignore[operator]
+        outside = -1 if name != "exp" else 10**6
+        assert evaluator.evaluate(Function(name, (Measured(0),)), [ranged(outside, outside, outside)]) == NULL  # type: ignore[arg-type]
+    assert evaluator.evaluate(Function("ln", (Measured(0),)), [ranged(5, 0, 9)]).ends is None
+    assert evaluator.evaluate(Function("sqrt", (Measured(0),)), [ranged(4, -5, 9)]).low == 0
+
+
+def test_greatest_without_a_null_has_no_interval_if_that_may_be_the_true_one() -> None:
+    evaluator = Evaluator((Count(), Count()), table())
+    asked = Function("greatest", (Measured(0), Measured(1)))
+    assert evaluator.evaluate(asked, [ranged(5, 1, 9), NULL]) == Range(Fraction(5))
+    assert evaluator.evaluate(asked, [NULL, NULL]) == NULL
 
 
 def test_halves_are_rounded_away_from_zero() -> None:

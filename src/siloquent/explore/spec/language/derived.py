@@ -22,7 +22,13 @@ _OUTSIDE = Refusal(
     "select the key by itself: SELECT ward, 100 * COUNT(*)",
 )
 _WHOLE = Refusal("// and % are not available for aggregates.", "use /, with FLOOR for whole numbers")
-FUNCTIONS = ("ROUND", "FLOOR", "CEIL", "CEILING", "ABS", "COALESCE", "IFNULL", "NULLIF", "CAST", "TRY_CAST")
+FUNCTIONS = (
+    *("ROUND", "FLOOR", "CEIL", "CEILING", "ABS", "COALESCE", "IFNULL", "NULLIF", "CAST", "TRY_CAST"),
+    *("SQRT", "LN", "LOG", "LOG10", "EXP", "SIGN", "POWER", "POW", "GREATEST", "LEAST", "SAFE_DIVIDE"),
+)
+_SEVERAL = ("COALESCE", "IFNULL", "NULLIF", "POWER", "POW", "GREATEST", "LEAST", "SAFE_DIVIDE")
+_PAIRS = ("NULLIF", "IFNULL", "POWER", "POW", "SAFE_DIVIDE")
+_SPELLINGS = {"CEILING": "ceil", "IFNULL": "coalesce", "LOG": "log10", "POW": "power"}
 
 
 @dataclass(slots=True)
@@ -123,12 +129,14 @@ class ValueReader:
             return found
         if word == "ROUND" and cursor.take(","):
             decimals = int(cursor.take_number("The decimal places of ROUND"))
-        while word in ("COALESCE", "IFNULL", "NULLIF") and cursor.take(","):
+        while word in _SEVERAL and cursor.take(","):
             arguments.append(self.read())
-        if word in ("NULLIF", "IFNULL") and len(arguments) != 2:
+        if word in _PAIRS and len(arguments) != 2:
             raise cursor.build_problem(f"two arguments of {word}")
         cursor.leave_parenthesis()
-        name = {"CEILING": "ceil", "IFNULL": "coalesce"}.get(word, word.lower())
+        if word == "SAFE_DIVIDE":
+            return Operation(arguments[0], "/", arguments[1])
+        name = _SPELLINGS.get(word, word.lower())
         return Function(name, tuple(arguments), decimals)  # type: ignore[arg-type]
 
     def _cast(self, value: Derived) -> Derived:
