@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 import random
 from collections.abc import Callable, Mapping
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -39,6 +40,10 @@ attribute = [
   { name = "age", type = "integer", lo = 0, hi = 99, outside = "clamp", null = "cell" },
   { name = "days", type = "integer", lo = -3, hi = 4, outside = "clamp", null = "cell" },
   { name = "parts", type = "integer", lo = -2000000, hi = 2000000, outside = "clamp", null = "cell" },
+  { name = "came", type = "date", lo = 2023-01-01, hi = 2024-12-31, outside = "clamp", null = "cell" },
+  { name = "gone", type = "date", lo = 2023-01-01, hi = 2025-12-31, outside = "clamp", null = "cell" },
+  {name = "seen", type = "datetime", lo = 2024-01-01, hi = 2024-03-31, grid = "minute", outside = "clamp", null="cell"},
+  { name = "note", type = "category", values = ["ab", " Ab ", "bC", "", "AbcdE"], null = "cell" },
 ]
 [table]
 name = "visits"
@@ -71,6 +76,10 @@ def build_rows(chance: random.Random) -> pa.Table:
             "age": draw(lambda: chance.randint(0, 99)),
             "days": draw(lambda: chance.randint(-3, 4)),
             "parts": draw(lambda: chance.choice([0, -2_000_000, 2_000_000, chance.randint(-2_000_000, 2_000_000)])),
+            "came": draw(lambda: date(2023, 1, 1) + timedelta(chance.randint(0, 730))),
+            "gone": draw(lambda: date(2023, 1, 1) + timedelta(chance.randint(0, 1090))),
+            "seen": draw(lambda: datetime(2024, 1, 1) + timedelta(minutes=chance.randint(0, 129_000))),
+            "note": draw(lambda: chance.choice(["ab", " Ab ", "bC", "", "AbcdE"])),
         }
     )
 

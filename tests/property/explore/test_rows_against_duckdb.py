@@ -70,6 +70,49 @@ def test_expressions_of_a_row_are_those_of_sql(text: str, engines: tuple[Session
     compare(engines, text, tail="BUDGET 500 EPSILON")
 
 
+FUNCTIONS = [
+    "SELECT COUNT(*) FILTER (WHERE price / nullif(age, 0) > 1000) AS a, "
+    "COUNT(*) FILTER (WHERE NOT (7 < parts / nullif(days, 0))) AS b, "
+    "COUNT(*) FILTER (WHERE age / nullif(days, 0) = 2 OR age IS NULL) AS c FROM visits",
+    "SELECT COUNT(*) FILTER (WHERE floor(cut * 3) = 1) AS a, COUNT(*) FILTER (WHERE ceil(cut + age) > 30) AS b "
+    "FROM visits",
+    "SELECT floor(cut * 2) AS f, COUNT(*) AS n FROM visits GROUP BY f HAVING n > 0 ORDER BY f",
+    "SELECT SUM(round(age * cut, 1)) AS a, SUM(sign(days)) AS b, SUM(ceil(age / 4)) AS c FROM visits",
+    "SELECT COUNT(*) FILTER (WHERE round(price, 1) > 1000.5) AS a, "
+    "COUNT(*) FILTER (WHERE round(price, -3) = 2000) AS b FROM visits",
+    "SELECT extract(year FROM came) AS y, quarter(came) AS q, COUNT(*) AS n FROM visits GROUP BY ALL HAVING n > 0 "
+    "ORDER BY 1, 2",
+    "SELECT date_part('month', seen) AS m, COUNT(*) AS n FROM visits GROUP BY m ORDER BY m",
+    "SELECT extract(dow FROM came) AS d, SUM(days) AS n FROM visits GROUP BY d ORDER BY d",
+    "SELECT date_trunc('month', came)::DATE AS m, COUNT(*) AS n FROM visits GROUP BY m HAVING n > 0 ORDER BY m",
+    "SELECT date_trunc('quarter', seen) AS m, COUNT(*) AS n FROM visits GROUP BY m HAVING n > 0 ORDER BY m",
+    "SELECT date_trunc('week', came)::DATE AS m, COUNT(*) AS n FROM visits GROUP BY m HAVING n > 0 ORDER BY m",
+    "SELECT COUNT(*) FILTER (WHERE came + INTERVAL '1' MONTH > gone) AS a, COUNT(*) FILTER (WHERE "
+    "came <= DATE '2024-05-31' - INTERVAL '3 months') AS b, COUNT(*) FILTER (WHERE came - INTERVAL 10 DAY < gone) AS c "
+    "FROM visits",
+    "SELECT SUM(gone - came) AS s, COUNT(*) FILTER (WHERE gone - came > age) AS n FROM visits",
+    "SELECT COUNT(*) FILTER (WHERE came < CURRENT_DATE) AS a, COUNT(*) FILTER (WHERE hour(seen) >= 12) AS b, "
+    "COUNT(*) FILTER (WHERE minute(seen) = 30 OR seen < came) AS c FROM visits",
+    "SELECT upper(trim(note)) AS k, COUNT(*) AS n FROM visits GROUP BY k ORDER BY k",
+    "SELECT substring(note, 1, 2) AS k, COUNT(*) AS n FROM visits GROUP BY k ORDER BY k",
+    "SELECT COUNT(*) FILTER (WHERE substring(note, -2) = 'bC') AS a, "
+    "COUNT(*) FILTER (WHERE length(trim(note)) = 2) AS b, "
+    "COUNT(*) FILTER (WHERE ltrim(note) = 'Ab ') AS c, COUNT(*) FILTER (WHERE rtrim(note) LIKE ' A_') AS d FROM visits",
+    "SELECT COUNT(*) FILTER (WHERE ward || town = 'ABerg') AS a, "
+    "COUNT(*) FILTER (WHERE length(ward || note) > 3) AS b, "
+    "COUNT(*) FILTER (WHERE upper(coalesce(ward, town)) LIKE 'B%') AS c FROM visits",
+    "SELECT ward || '-' || town AS k, COUNT(*) AS n FROM visits GROUP BY k ORDER BY k",
+    "SELECT COUNT(*) FILTER (WHERE CAST(cut * 7 AS INTEGER) = 3) AS a, "
+    "COUNT(*) FILTER (WHERE price::DECIMAL(12, 1) > 5.1) AS b, "
+    "COUNT(*) FILTER (WHERE CAST(seen AS DATE) = DATE '2024-02-03') AS c FROM visits",
+]
+
+
+@pytest.mark.parametrize("text", FUNCTIONS)
+def test_functions_of_a_row_are_those_of_sql(text: str, engines: tuple[Session, duckdb.DuckDBPyConnection]) -> None:
+    compare(engines, text, tail="BUDGET 500 EPSILON")
+
+
 WIDE = [
     ("price * (1 - cut)", "TRUE"),
     ("price * cut", "cut BETWEEN 0.05 AND 0.15 AND age < 50"),
@@ -100,6 +143,26 @@ def test_random_conditions_are_those_of_sql(seed: int, engines: tuple[Session, d
     chance = random.Random(seed)
     for _ in range(4):
         compare(engines, f"SELECT COUNT(*) AS n FROM visits WHERE {write_condition(chance, 2)}", "BUDGET 500 EPSILON")
+
+
+REFUSED = [
+    "SUM(price * price)",
+    "AVG(price * parts * cut)",
+    "SUM(age / 3)",
+    "SUM(age / days)",
+    "MEDIAN(price * price / 7)",
+]
+
+
+@pytest.mark.parametrize("text", REFUSED)
+def test_what_would_not_be_exact_is_refused_with_a_question_that_is(
+    text: str, engines: tuple[Session, duckdb.DuckDBPyConnection]
+) -> None:
+    session, _ = engines
+    with pytest.raises(RequestError) as refused:
+        session.explain(f"SELECT {text} FROM visits BUDGET 0.01 EPSILON")
+    assert any(word in refused.value.fix for word in ("round(", "age // days"))
+    assert session.explain(refused.value.fix).price
 
 
 CELLS = st.integers(-3, 2**40)

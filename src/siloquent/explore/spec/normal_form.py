@@ -11,6 +11,8 @@ from siloquent.errors import RequestError
 from siloquent.explore.spec.predicate import (
     CHOICES,
     FUNCTIONS,
+    JOIN,
+    PARAMETRIC,
     And,
     Arithmetic,
     Branch,
@@ -185,9 +187,11 @@ def _(expression: Value, depth: int) -> Iterable[str]:
 
 @_iter_attributes.register
 def _(expression: Call, depth: int) -> Iterable[str]:
-    if expression.function not in (CHOICES if expression.more else FUNCTIONS):
-        known = ", ".join(FUNCTIONS + CHOICES)
+    if expression.function not in ((*CHOICES, *PARAMETRIC, JOIN) if expression.more else FUNCTIONS):
+        known = ", ".join(dict.fromkeys(FUNCTIONS + PARAMETRIC + CHOICES))
         raise RequestError(f"Unknown function {expression.function[:40]!r}. Known: {known}.")
+    if expression.function in PARAMETRIC and not all(isinstance(one, Value) for one in expression.more):
+        raise RequestError(f"{expression.function} takes constants after its first argument.", fix="round(cost, 2)")
     return _iter_all((expression.argument, *expression.more), _increase_depth(depth))
 
 

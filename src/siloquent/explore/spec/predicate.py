@@ -16,8 +16,16 @@ if TYPE_CHECKING:
 Constant = int | Decimal | str | bool | date | datetime | None
 CompareOp = Literal["=", "!=", "<", "<=", ">", ">="]
 ArithmeticOp = Literal["+", "-", "*", "/", "//", "%"]
-FUNCTIONS = ("abs", "round", "year", "month", "day", "hour", "dayofweek", "lower", "length")
+FUNCTIONS = (
+    *("abs", "sign", "round", "floor", "ceil"),
+    *("year", "quarter", "month", "day", "hour", "minute", "dayofweek"),
+    *("lower", "upper", "trim", "ltrim", "rtrim", "length"),
+)
 """Functions of one value."""
+PARAMETRIC = ("round", "substring", "date_trunc", "date_add")
+"""Functions of one value and constants: decimal places; first letter and number of letters; a unit of time."""
+JOIN = "||"
+"""The function that joins two texts."""
 CHOICES = ("coalesce", "nullif", "greatest", "least")
 """Functions of several values of one type that return one of them, or NULL."""
 MAX_NAME_LENGTH = 128
@@ -56,7 +64,7 @@ class Arithmetic:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A call of one of ``FUNCTIONS``, or of ``CHOICES`` with ``more`` arguments."""
+    """A call of one of ``FUNCTIONS``; with ``more`` arguments, of ``CHOICES``, ``PARAMETRIC`` or ``JOIN``."""
 
     function: str
     argument: Expression

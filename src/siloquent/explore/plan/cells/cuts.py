@@ -39,7 +39,8 @@ MAX_CUTS = 200_000
 """The maximum number of changes of one expression, and of stretches in which it rises or falls."""
 HALVING = 100_000
 """The cost of bisection for one test, relative to evaluating one value."""
-_WITHIN = {"month": "Y", "day": "M", "hour": "D", "dayofweek": "W"}
+_RISING = ("round", "floor", "ceil", "sign", "year", "date_trunc", "date_add")
+_WITHIN = {"quarter": "Y", "month": "Y", "day": "M", "hour": "D", "minute": "h", "dayofweek": "W"}
 """The period within which each part of a date rises."""
 
 
@@ -146,7 +147,7 @@ def _find_stretches(expression: Expression, attribute: Attribute) -> _Stretches 
 
 def _find_call_stretches(call: Call, attribute: Attribute) -> _Stretches | None:
     inner = _find_stretches(call.argument, attribute)
-    if inner is None or call.function in ("round", "year"):
+    if inner is None or call.function in _RISING:
         return inner
     evaluate_expression(call, attribute, inner.starts)  # refused if the types do not fit
     if call.function == "abs":

@@ -15,7 +15,7 @@ from siloquent.errors import RequestError
 from siloquent.explore.plan.cells.compiled import CompiledWorkload, DistinctUnits, DistinctValues, WorkloadPart
 from siloquent.explore.plan.cells.keys import build_value_key, list_keys
 from siloquent.explore.plan.cells.predicates import compile_keys, compile_workload
-from siloquent.explore.plan.computed.inlining import inline_computed
+from siloquent.explore.plan.computed.inlining import inline_computed, replace_aggregate
 from siloquent.explore.plan.public_joins import inline_join
 from siloquent.explore.spec.aggregates import Aggregate, Count, Distinct
 from siloquent.explore.spec.language.refusals import quote_name
@@ -55,13 +55,7 @@ def _suggest(query: Query, wrong: Aggregate, right: Aggregate) -> FixLike:
     """Return ``query`` with ``right`` in place of ``wrong``; without a question, if it would have ``right`` twice."""
     if right in query.bounded:
         return f"remove {render_aggregate(wrong)}"
-    items = tuple(replace(one, aggregate=right) if one.aggregate == wrong else one for one in query.others)
-    asked = replace(query, aggregate=right if query.aggregate == wrong else query.aggregate, others=items)
-    for name in ("having", "top"):
-        choice = getattr(asked, name)
-        if choice is not None and choice.of == wrong:
-            asked = replace(asked, **{name: replace(choice, of=right)})
-    return AskWith(render(asked), render_aggregate(right))
+    return AskWith(render(replace_aggregate(query, wrong, right)), render_aggregate(right))
 
 
 def _names_users(attribute: Attribute, schema: TableSchema) -> bool:

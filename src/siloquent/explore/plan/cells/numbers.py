@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,7 @@ LARGEST = 2**53
 MOST = 2**62
 """The bound below which numerators stay, so that two of them can be added in an int64."""
 _SAMPLE = 64
+MAX_PLACES = 12
 COMPARE: dict[str, Callable[[Any, Any], Any]] = {
     "=": operator.eq,
     "!=": operator.ne,
@@ -177,19 +178,44 @@ def compute_absolute(values: Values) -> Values:
     return replace(values, data=np.abs(values.data))
 
 
-def round_values(values: Values) -> Values:
-    """Round to integers, halves away from zero."""
+def compute_sign(values: Values) -> Values:
+    """Return -1, 0 or 1."""
+    return replace(values, data=np.sign(values.data), denominator=1, fixed=None, fractional=False)
+
+
+Rounding = Literal["nearest", "floor", "ceil"]
+
+
+def round_values(values: Values, how: Rounding = "nearest") -> Values:
+    """Round to integers, halves away from zero; or down, or up."""
     if values.fixed is not None:
         nearest = math.floor(abs(values.fixed) + Fraction(1, 2))
-        value = Fraction(-nearest if values.fixed < 0 else nearest)
+        found = {"floor": math.floor(values.fixed), "ceil": math.ceil(values.fixed)}
+        value = Fraction(found.get(how, -nearest if values.fixed < 0 else nearest))
         return build_constant_values(value, values.known, fractional=values.fractional)
     if values.denominator == 1:
         return values
-    size = np.abs(values.data if values.denominator < MOST else values.data.astype(object))
+    data = values.data if values.denominator < MOST else values.data.astype(object)
+    if how != "nearest":
+        whole = data // values.denominator if how == "floor" else -(-data // values.denominator)
+        return replace(values, data=whole.astype(np.int64), denominator=1)
+    size = np.abs(data)
     nearest, rest = size // values.denominator, size % values.denominator
     nearest = nearest + (rest >= values.denominator - rest)
-    data = np.where(values.data < 0, -nearest, nearest).astype(np.int64)
-    return replace(values, data=data, denominator=1)
+    return replace(values, data=np.where(values.data < 0, -nearest, nearest).astype(np.int64), denominator=1)
+
+
+def round_to_places(values: Values, places: int) -> Values:
+    """Round to multiples of 10^-``places``, halves away from zero.
+
+    Raises:
+        RequestError: more than 12 places to either side of the point, or numbers of more than 2^53 such steps.
+    """
+    if abs(places) > MAX_PLACES:
+        raise RequestError(f"Numbers are rounded to at most {MAX_PLACES} places.", fix="round(cost, 2)")
+    power = build_constant_values(Fraction(10) ** places, values.known, fractional=places < 0)
+    back = build_constant_values(Fraction(10) ** -places, values.known, fractional=places > 0)
+    return compute_arithmetic("*", round_values(compute_arithmetic("*", values, power)), back)
 
 
 def align_values(left: Values, right: Values) -> tuple[Values, Values]:

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from siloquent.errors import RequestError, UnknownName
+from siloquent.explore.plan.cells.functions import CALLS, cut_text, require_unit, shift_dates, truncate_dates
 from siloquent.explore.plan.cells.numbers import (
     COMPARE,
     Values,
@@ -28,7 +29,9 @@ from siloquent.explore.plan.cells.numbers import (
     compare_numbers,
     compute_absolute,
     compute_arithmetic,
+    compute_sign,
     is_fraction,
+    round_to_places,
     round_values,
 )
 from siloquent.explore.spec.language.render_conditions import render_expression
@@ -146,36 +149,48 @@ def _(expression: Arithmetic, cells: Cells) -> Values:
 @_evaluate.register
 def _(expression: Call, cells: Cells) -> Values:
     inner = _evaluate(expression.argument, cells)
+    if expression.more:
+        return _evaluate_parametric(expression, inner)
     if expression.function in _OF_NUMBERS and inner.kind == "number":
         return _OF_NUMBERS[expression.function](inner)
     if expression.function in _OF_NUMBERS:
         raise RequestError(f"{expression.function} takes a number, not a {inner.kind}.")
-    wanted, result, function = _CALLS[expression.function]
+    wanted, result, function = CALLS[expression.function]
     if inner.kind not in wanted:
         raise RequestError(f"{expression.function} takes a {' or '.join(wanted)}, not a {inner.kind}.")
     return Values(function(inner.data), inner.known, result)
 
 
-def _build_extractor(unit: str, within: str, first: int) -> Callable[[NDArray[Any]], NDArray[Any]]:
-    def part(data: NDArray[Any]) -> NDArray[Any]:
-        since = data.astype(f"datetime64[{unit}]") - data.astype(f"datetime64[{within}]")
-        return np.asarray(since.astype(np.int64) + first)
-
-    return part
-
-
-_TIMES = ("day", "moment")
-_OF_NUMBERS: dict[str, Callable[[Values], Values]] = {"abs": compute_absolute, "round": round_values}
-_CALLS: dict[str, tuple[tuple[str, ...], str, Callable[[NDArray[Any]], NDArray[Any]]]] = {
-    "year": (_TIMES, "number", lambda data: data.astype("datetime64[Y]").astype(np.int64) + 1970),
-    "month": (_TIMES, "number", _build_extractor("M", "Y", 1)),
-    "day": (_TIMES, "number", _build_extractor("D", "M", 1)),
-    "hour": (("moment",), "number", _build_extractor("h", "D", 0)),
-    # 1970-01-01 was a Thursday; Sunday is 0.
-    "dayofweek": (_TIMES, "number", lambda data: (data.astype("datetime64[D]").astype(np.int64) + 4) % 7),
-    "lower": (("text",), "text", lambda data: np.array([text.lower() for text in data], dtype=object)),
-    "length": (("text",), "number", lambda data: np.array([len(text) for text in data], dtype=np.int64)),
+_OF_NUMBERS: dict[str, Callable[[Values], Values]] = {
+    "abs": compute_absolute,
+    "sign": compute_sign,
+    "round": round_values,
+    "floor": lambda values: round_values(values, "floor"),
+    "ceil": lambda values: round_values(values, "ceil"),
 }
+
+
+def _evaluate_parametric(call: Call, inner: Values) -> Values:
+    """Evaluate a function with constant parameters."""
+    constants = [one.value for one in call.more if isinstance(one, Value)]
+    if call.function == "round":
+        if inner.kind != "number" or not isinstance(constants[0], int):
+            raise RequestError("round takes a number and a whole number of decimal places.", fix="round(cost, 1)")
+        return round_to_places(inner, constants[0])
+    if call.function == "substring":
+        if inner.kind != "text" or not all(isinstance(one, int) for one in constants):
+            raise RequestError("substring takes a text and whole numbers.", fix="substring(ward, 1, 2)")
+        start, *length = constants
+        texts = [cut_text(text, start, *(length or [None])) for text in inner.data]  # type: ignore[arg-type]
+        return Values(np.array(texts, dtype=object), inner.known, "text")
+    if inner.kind not in ("day", "moment"):
+        raise RequestError(f"{call.function} takes a date, not a {inner.kind}.")
+    unit = require_unit(constants[-1])
+    if call.function == "date_trunc":
+        return Values(truncate_dates(inner.data, unit), inner.known, inner.kind)
+    shifted = shift_dates(inner.data, int(constants[0]), unit)  # type: ignore[arg-type]
+    is_day = inner.kind == "day" and unit in ("year", "quarter", "month", "week", "day")
+    return Values(shifted.astype("datetime64[D]") if is_day else shifted, inner.known, "day" if is_day else "moment")
 
 
 def _convert_constant(value: Constant) -> tuple[Any, str]:

@@ -15,13 +15,17 @@ from siloquent.explore.plan.computed.narrowing import Cells
 from siloquent.explore.plan.computed.values import EPOCH, PlannedValue
 from siloquent.explore.spec.aggregates import name_expression
 from siloquent.explore.spec.language.render_conditions import render_expression, render_predicate
-from siloquent.explore.spec.predicate import MAX_NAME_LENGTH, Expression, Predicate
+from siloquent.explore.spec.predicate import MAX_NAME_LENGTH, Call, Expression, Predicate, Value
 from siloquent.schema import Attribute, Domain
 from siloquent.schema.attribute import MAX_FROM_ZERO, MAX_INTEGER, MAX_STEPS, OTHER
 from siloquent.schema.computed import Computed, Node, Round
 
 _DIGITS = 200
 _DAY = 86_400
+
+
+class TooFine(RequestError):
+    """An expression has more values than can be summed exactly; rounded, it can be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +93,9 @@ def _build_number(value: PlannedValue, name: str, source: _Source) -> Attribute:
     is_decimal = _is_decimal(value.step)
     if not is_decimal or steps > MAX_STEPS or max(abs(value.low), abs(value.high)) > MAX_FROM_ZERO:
         why = f"has {steps:,} possible values" if is_decimal else "has no last decimal place"
-        raise RequestError(
-            f"{source.text[:200]} {why}, so its sums would not be exact.", fix=_suggest_rounding(value, source.text)
+        raise TooFine(
+            f"{source.text[:200]} {why}, so its sums would not be exact.",
+            fix=f"ROUND({source.text}, {_find_places(value)})",
         )
     is_whole = value.step.denominator == 1 and max(abs(value.lowest), abs(value.highest)) < MAX_INTEGER
     null = steps if value.is_nullable else -1
@@ -118,11 +123,15 @@ def _convert_to_decimal(value: Fraction) -> Decimal:
         return Decimal(value.numerator) / Decimal(value.denominator)
 
 
-def _suggest_rounding(value: PlannedValue, text: str) -> str:
-    """Suggest the finest rounding whose sums are exact."""
+def round_to_fit(expression: Expression, domain: Domain, cells: Cells) -> Expression:
+    """Return ``expression`` rounded to the most decimal places with which its sums are exact."""
+    places = _find_places(Compiler(domain, cells).plan_value(expression))
+    return Call("round", expression, (Value(places),) if places else ())
+
+
+def _find_places(value: PlannedValue) -> int:
     span = max(abs(value.lowest), abs(value.highest), value.highest - value.lowest)
-    places = min(6, math.floor(math.log10(float(MAX_STEPS) / max(float(span), 1e-6))))
-    return f"ROUND({text}, {places})"
+    return min(6, math.floor(math.log10(float(MAX_STEPS) / max(float(span), 1e-6))))
 
 
 def _build_category(value: PlannedValue, name: str, source: _Source) -> Attribute:

@@ -16,6 +16,8 @@ import numpy as np
 
 from siloquent.errors import RequestError
 from siloquent.explore.plan.cells.classes import build_runs
+from siloquent.explore.plan.cells.functions import TEXTS, cut_text
+from siloquent.explore.plan.cells.numbers import MAX_PLACES
 from siloquent.explore.plan.cells.predicate_evaluation import match_pattern
 from siloquent.explore.plan.computed.columns import plan_column, plan_table
 from siloquent.explore.plan.computed.narrowing import Cells
@@ -24,6 +26,8 @@ from siloquent.explore.plan.computed.values import (
     EPOCH,
     PlannedValue,
     compute_common_step,
+    join_texts,
+    map_texts,
     plan_comparison,
     plan_number,
     plan_text,
@@ -32,8 +36,9 @@ from siloquent.explore.plan.computed.values import (
     unify,
 )
 from siloquent.explore.spec.language.render_conditions import render_expression, render_predicate
-from siloquent.explore.spec.normal_form import list_attributes
+from siloquent.explore.spec.normal_form import FLIPPED, list_attributes
 from siloquent.explore.spec.predicate import (
+    JOIN,
     And,
     Arithmetic,
     Call,
@@ -70,6 +75,8 @@ from siloquent.schema.computed import (
     Scale,
 )
 
+_DAY = 86_400
+
 
 @dataclass(frozen=True, slots=True)
 class Compiler:
@@ -95,11 +102,42 @@ class Compiler:
         if isinstance(expression, Call) and expression.function in _CHOICES:
             return _CHOICES[expression.function](self, expression)
         if isinstance(expression, Call) and expression.function in _OF_NUMBERS:
-            inner = self.plan_value(expression.argument)
-            if inner.kind != "number":
-                raise RequestError(f"{expression.function} takes a number, not a {inner.kind}.")
-            return _OF_NUMBERS[expression.function](inner, render_expression(expression))
+            return self._plan_number(expression)
+        if isinstance(expression, Call) and not is_plain(expression):
+            return self._plan_call(expression)
         return self._plan_plain(expression)
+
+    def _plan_number(self, call: Call) -> PlannedValue:
+        inner, text = self.plan_value(call.argument), render_expression(call)
+        if inner.kind != "number":
+            raise RequestError(f"{call.function} takes a number, not a {inner.kind}.")
+        if call.more:
+            (places,) = call.more
+            if not isinstance(places, Value) or not isinstance(places.value, int) or abs(places.value) > MAX_PLACES:
+                raise RequestError(f"Numbers are rounded to at most {MAX_PLACES} places.", fix="round(cost, 2)")
+            return _plan_rounded(inner, text, "nearest", Fraction(10) ** -places.value)
+        return _OF_NUMBERS[call.function](inner, text)
+
+    def _plan_call(self, call: Call) -> PlannedValue:
+        """Plan a function of a text that has several attributes."""
+        values = [self.plan_value(one) for one in (call.argument, *call.more)]
+        text = render_expression(call)
+        if call.function == JOIN and all(value.kind == "text" for value in values):
+            return join_texts(values[0], values[1], text)
+        first, parameters = values[0], [one.value for one in call.more if isinstance(one, Value)]
+        if first.kind == "text" and call.function in TEXTS:
+            return map_texts(first, TEXTS[call.function])
+        if first.kind == "text" and call.function == "length":
+            sizes = np.array([len(one) for one in first.texts], dtype=np.int64)
+            bounds = (int(sizes.min()), int(sizes.max()))
+            return PlannedValue(Recode(first.node, sizes), "number", *bounds, is_nullable=first.is_nullable)
+        if first.kind == "text" and call.function == "substring":
+            start, *lengths = (int(one) for one in parameters)  # type: ignore[arg-type]
+            length = lengths[0] if lengths else None
+            return map_texts(first, lambda one: cut_text(one, start, length))
+        raise RequestError(
+            f"{text[:200]} takes one attribute, of another type.", fix="apply it to each attribute by itself"
+        )
 
     def _plan_plain(self, expression: Expression) -> PlannedValue:
         """Plan an attribute, or a function that is looked up for each of its cells."""
@@ -118,11 +156,13 @@ class Compiler:
     def _plan_arithmetic(self, expression: Arithmetic) -> PlannedValue:
         left, right = self.plan_value(expression.left), self.plan_value(expression.right)
         text = render_expression(expression)
+        if (left.kind, expression.op, right.kind) == ("day", "-", "day"):
+            return _subtract_days(left, right)
         if (left.kind, right.kind) != ("number", "number"):
             raise RequestError(f"{expression.op} takes numbers, not {left.kind} and {right.kind}.")
         is_nullable = left.is_nullable or right.is_nullable
         if expression.op == "/":
-            return _divide(left, right, text)
+            return _divide(left, right, text, render_expression(expression.left))
         if expression.op == "*":
             corners = [a * b for a in (left.low, left.high) for b in (right.low, right.high)]
             low, high, step = min(corners), max(corners), left.step * right.step
@@ -188,6 +228,8 @@ class Compiler:
         name = find_plain_attribute(predicate, self.domain)
         if name is not None and self.domain[name].is_countable:
             return self._look_up(predicate, name)
+        if isinstance(predicate, Compare) and (product := multiply_out(predicate)) is not None:
+            return self.plan_test(product, negated=negated)
         if isinstance(predicate, Compare):
             left, right = self.plan_value(predicate.left), self.plan_value(predicate.right)
             return plan_comparison(left, predicate.op, right, render_predicate(predicate))
@@ -259,17 +301,46 @@ def _bound(
     return min(0, *corners) if left.low <= 0 <= left.high else min(corners), max(corners), Fraction(1), is_nullable
 
 
+def _subtract_days(left: PlannedValue, right: PlannedValue) -> PlannedValue:
+    """Plan the number of days between two dates."""
+    node = Round(Combine(left.node, "-", right.node), 1, _DAY, "floor")
+    low, high = (left.low - right.high) // _DAY, (left.high - right.low) // _DAY
+    return PlannedValue(node, "number", low, high, is_nullable=left.is_nullable or right.is_nullable)
+
+
 def _sign(value: int) -> int:
     return (value > 0) - (value < 0)
 
 
-def _divide(left: PlannedValue, right: PlannedValue, text: str) -> PlannedValue:
+def multiply_out(test: Compare) -> Predicate | None:
+    """Return a comparison of a quotient by attributes as one of products, by the divisor's sign; None for others.
+
+    A divisor of 0 is NULL, so the comparison is UNKNOWN there.
+    """
+    quotient, other, op = test.left, test.right, test.op
+    if not _divides_by_attribute(quotient):
+        quotient, other, op = other, quotient, FLIPPED[op]
+    if not isinstance(quotient, Arithmetic) or not _divides_by_attribute(quotient):
+        return None
+    zero = Value(0)
+    divisor = Call("nullif", quotient.right, (zero,))
+    product = Arithmetic(other, "*", divisor)
+    above = And((Compare(divisor, ">", zero), Compare(quotient.left, op, product)))
+    below = And((Compare(divisor, "<", zero), Compare(quotient.left, FLIPPED[op], product)))
+    return Or((above, below))
+
+
+def _divides_by_attribute(expression: Expression) -> bool:
+    is_quotient = isinstance(expression, Arithmetic) and expression.op == "/"
+    return is_quotient and bool(list_attributes(expression.right))  # type: ignore[union-attr]
+
+
+def _divide(left: PlannedValue, right: PlannedValue, text: str, dividend: str) -> PlannedValue:
     """Plan a quotient by a constant: the same whole numbers, in other steps."""
     divisor = right.constant
     if not isinstance(divisor, Fraction):
         raise RequestError(
-            f"{text[:200]} divides by an attribute, so its values would not lie on a grid.",
-            fix="divide the sums instead, as in SUM(a) / SUM(b), or multiply both sides of the comparison",
+            f"{text[:200]} divides by an attribute, so its values would not lie on a grid.", fix=f"SUM({dividend})"
         )
     if not divisor:
         raise RequestError(f"{text[:200]} divides by 0.", fix="divide by another number")
@@ -311,7 +382,15 @@ def _plan_absolute(inner: PlannedValue, text: str) -> PlannedValue:
     return replace(inner, node=Absolute(inner.node), low=low, high=high, constant=None)
 
 
+def _plan_sign(inner: PlannedValue, text: str) -> PlannedValue:
+    node = Absolute(inner.node, sign=True)
+    return replace(inner, node=node, low=_sign(inner.low), high=_sign(inner.high), step=Fraction(1), constant=None)
+
+
 _OF_NUMBERS: dict[str, Callable[[PlannedValue, str], PlannedValue]] = {
     "abs": _plan_absolute,
+    "sign": _plan_sign,
     "round": lambda inner, text: _plan_rounded(inner, text, "nearest"),
+    "floor": lambda inner, text: _plan_rounded(inner, text, "floor"),
+    "ceil": lambda inner, text: _plan_rounded(inner, text, "ceil"),
 }

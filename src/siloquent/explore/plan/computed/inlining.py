@@ -5,13 +5,22 @@ from __future__ import annotations
 from dataclasses import replace
 
 from siloquent.errors import RequestError
-from siloquent.explore.plan.computed.attributes import build_test_attribute, build_value_attribute
+from siloquent.explore.plan.computed.attributes import (
+    TooFine,
+    build_test_attribute,
+    build_value_attribute,
+    round_to_fit,
+)
 from siloquent.explore.plan.computed.narrowing import narrow_cells
 from siloquent.explore.plan.computed.plainness import is_cellwise, is_plain
+from siloquent.explore.spec.aggregates import Aggregate, Count
 from siloquent.explore.spec.language.refusals import quote_name
+from siloquent.explore.spec.language.render import render
+from siloquent.explore.spec.language.render_conditions import render_expression
 from siloquent.explore.spec.normal_form import iter_expressions, list_attributes
 from siloquent.explore.spec.predicate import And, Column, Compare, Expression, Not, Or, Predicate, Value
 from siloquent.explore.spec.query import GroupBy, Predicates, Query, SomeGroups
+from siloquent.fixes import AskWith, build_fix
 from siloquent.schema import Attribute, TableSchema
 
 
@@ -26,16 +35,37 @@ def add_summed(query: Query, schema: TableSchema) -> TableSchema:
     found = {one.name: one for one in schema.domain.computed}
     before = len(found)
     for aggregate in query.bounded:
-        expression = getattr(aggregate, "computed", None)
-        if expression is not None and aggregate.attribute not in found:  # type: ignore[union-attr]
-            cells = narrow_cells(query.where, schema.domain)
-            attribute = build_value_attribute(expression, schema.domain, cells)
+        if not isinstance(aggregate, Count) and aggregate.computed is not None and aggregate.attribute not in found:
+            attribute = _build_summed(query, aggregate, aggregate.computed, schema)
             _require_new(attribute, schema)
             found[attribute.name] = attribute
     if len(found) == before:
         return schema
     domain = replace(schema.domain, computed=tuple(found.values()))
     return replace(schema, domain=domain, extended=schema.declared)
+
+
+def _build_summed(query: Query, aggregate: Aggregate, expression: Expression, schema: TableSchema) -> Attribute:
+    cells = narrow_cells(query.where, schema.domain)
+    try:
+        return build_value_attribute(expression, schema.domain, cells)
+    except TooFine as refused:
+        assert not isinstance(aggregate, Count)
+        rounded = round_to_fit(expression, schema.domain, cells)
+        asked = replace_aggregate(query, aggregate, replace(aggregate, computed=rounded))
+        refused.remedy = build_fix(AskWith(render(asked), render_expression(rounded)))
+        raise
+
+
+def replace_aggregate(query: Query, wrong: Aggregate, right: Aggregate) -> Query:
+    """Return ``query`` with ``right`` in place of ``wrong``, wherever it stands."""
+    items = tuple(replace(one, aggregate=right) if one.aggregate == wrong else one for one in query.others)
+    asked = replace(query, aggregate=right if query.aggregate == wrong else query.aggregate, others=items)
+    for name in ("having", "top"):
+        choice = getattr(asked, name)
+        if choice is not None and choice.of == wrong:
+            asked = replace(asked, **{name: replace(choice, of=right)})
+    return asked
 
 
 def _require_new(attribute: Attribute, schema: TableSchema) -> None:

@@ -3,7 +3,17 @@
 from __future__ import annotations
 
 from siloquent.explore.spec.normal_form import list_attributes
-from siloquent.explore.spec.predicate import Arithmetic, Call, Case, Compare, Expression, InList, IsNull, Like
+from siloquent.explore.spec.predicate import (
+    PARAMETRIC,
+    Arithmetic,
+    Call,
+    Case,
+    Compare,
+    Expression,
+    InList,
+    IsNull,
+    Like,
+)
 from siloquent.schema import Domain
 
 Test = Compare | InList | Like | IsNull
@@ -31,9 +41,10 @@ def is_plain(expression: Expression) -> bool:
 
 def _has_plain_functions(expression: Expression) -> bool:
     if isinstance(expression, Call):
-        return not expression.more and _has_plain_functions(expression.argument)
+        is_known = not expression.more or expression.function in PARAMETRIC
+        return is_known and _has_plain_functions(expression.argument)
     if isinstance(expression, Arithmetic):
-        is_known = expression.op != "/"
+        is_known = expression.op != "/"  # and differences of dates have two attributes
         return is_known and _has_plain_functions(expression.left) and _has_plain_functions(expression.right)
     return not isinstance(expression, Case)
 

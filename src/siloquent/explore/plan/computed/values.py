@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from fractions import Fraction
@@ -13,7 +13,7 @@ import numpy as np
 
 from siloquent.errors import RequestError
 from siloquent.explore.spec.predicate import CompareOp
-from siloquent.schema.computed import Comparison, Fixed, Node, Opposite, Recode, Scale
+from siloquent.schema.computed import Combine, Comparison, Fixed, Node, Opposite, Recode, Scale
 
 Kind = Literal["number", "text", "truth", "day", "moment", "null"]
 LARGEST = 2**62
@@ -140,6 +140,32 @@ def _recode(value: PlannedValue, texts: tuple[str, ...], places: dict[str, int])
     found = np.array([places[text] for text in value.texts], dtype=np.int64)
     node = Fixed(int(found[0])) if isinstance(value.node, Fixed) else Recode(value.node, found)
     return replace(value, node=node, texts=texts)
+
+
+def map_texts(value: PlannedValue, function: Callable[[str], str]) -> PlannedValue:
+    """Plan a function of a text, by its result for each text that it may be."""
+    results = [function(text) for text in value.texts]
+    texts = tuple(sorted(set(results)))
+    places = {text: place for place, text in enumerate(texts)}
+    node = Recode(value.node, np.array([places[text] for text in results], dtype=np.int64))
+    return replace(value, node=node, texts=texts, low=0, high=len(texts) - 1, constant=None)
+
+
+def join_texts(left: PlannedValue, right: PlannedValue, text: str) -> PlannedValue:
+    """Plan one text behind another.
+
+    Raises:
+        RequestError: there are more than 10^6 pairs of texts.
+    """
+    if len(left.texts) * len(right.texts) > MAX_TEXTS:
+        raise RequestError(f"{text[:200]} has more than {MAX_TEXTS:,} values.", fix="compare each text by itself")
+    results = [one + other for one in left.texts for other in right.texts]
+    texts = tuple(sorted(set(results)))
+    places = {text: place for place, text in enumerate(texts)}
+    pair = Combine(Scale(left.node, len(right.texts)), "+", right.node)
+    node = Recode(pair, np.array([places[text] for text in results], dtype=np.int64))
+    is_nullable = left.is_nullable or right.is_nullable
+    return PlannedValue(node, "text", 0, len(texts) - 1, texts=texts, is_nullable=is_nullable)
 
 
 def _read_moment(value: PlannedValue) -> PlannedValue:

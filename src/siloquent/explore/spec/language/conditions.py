@@ -8,12 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from decimal import Decimal
-from difflib import get_close_matches
 from typing import cast
 
-from siloquent.errors import RequestError, SyntaxProblem
+from siloquent.errors import SyntaxProblem
 from siloquent.explore.spec.language.choices import CHOOSING, is_at_case, read_case, read_choice
 from siloquent.explore.spec.language.cursor import Cursor
+from siloquent.explore.spec.language.functions import (
+    add_interval,
+    is_at_date_of_today,
+    read_cast_type,
+    read_date_of_today,
+    read_function,
+)
 from siloquent.explore.spec.language.literals import read_casts, read_literal
 from siloquent.explore.spec.language.refusals import AGGREGATES, COMPARISONS, OTHER_AGGREGATES, WHY_NOT, Refusal
 from siloquent.explore.spec.language.truth_tests import (
@@ -27,7 +33,7 @@ from siloquent.explore.spec.language.truth_tests import (
 from siloquent.explore.spec.normal_form import MAX_DEPTH
 from siloquent.explore.spec.predicate import (
     CHOICES,
-    FUNCTIONS,
+    JOIN,
     And,
     Arithmetic,
     ArithmeticOp,
@@ -225,7 +231,7 @@ def _read_constant(cursor: Cursor) -> Constant:
 
 
 def _read_sum(cursor: Cursor) -> Node:
-    return _read_arithmetic(cursor, ("+", "-"), _read_product)
+    return _read_arithmetic(cursor, ("+", "-", JOIN), _read_product)
 
 
 def _read_product(cursor: Cursor) -> Node:
@@ -237,14 +243,26 @@ def _read_arithmetic(cursor: Cursor, operators: Sequence[str], read: Callable[[C
     node = read(cursor)
     while op := cursor.take(*operators):
         left = _require_expression(cursor, start, node)
+        if op in ("+", "-") and cursor.is_at("INTERVAL") and cursor.following.kind in ("number", "text"):
+            node = add_interval(cursor, left, -1 if op == "-" else 1)
+            continue
         place, steps = cursor.token.start, steps + 1
         if steps > MAX_DEPTH:
             raise SyntaxProblem(f"Expressions are nested more than {MAX_DEPTH} levels deep", position=place)
-        node = Arithmetic(left, cast(ArithmeticOp, op), _require_expression(cursor, place, read(cursor)))
+        right = _require_expression(cursor, place, read(cursor))
+        node = Call(JOIN, left, (right,)) if op == JOIN else Arithmetic(left, cast(ArithmeticOp, op), right)
     return node
 
 
 def _read_operand(cursor: Cursor) -> Node:
+    start = cursor.token.start
+    node = _read_signed(cursor)
+    while cursor.take("::"):
+        node = read_cast_type(cursor, _require_expression(cursor, start, node))
+    return node
+
+
+def _read_signed(cursor: Cursor) -> Node:
     minus = False
     signs = cursor.token.start
     while sign := cursor.take("-", "+"):
@@ -270,11 +288,18 @@ def _read_primary(cursor: Cursor) -> Node:
         )
     if cursor.token.kind == "number":
         return read_casts(cursor, Value(cursor.take_number("A constant")))
-    literal = read_literal(cursor)
+    literal = None if cursor.is_at("CAST", "TRY_CAST") else read_literal(cursor)
     if literal is not None:
         return read_casts(cursor, literal)
     if cursor.is_at("INTERVAL") and cursor.following.kind in ("number", "text"):
         raise cursor.build_refusal(WHY_NOT["INTERVAL"])
+    return _read_named(cursor)
+
+
+def _read_named(cursor: Cursor) -> Expression:
+    """Parse CASE, a call, or an attribute."""
+    if is_at_date_of_today(cursor):
+        return read_date_of_today(cursor)
     if is_at_case(cursor):
         return read_case(cursor, read_expression, read_predicate)
     if cursor.is_at(*CHOOSING) and cursor.following.word == "(":
@@ -282,7 +307,7 @@ def _read_primary(cursor: Cursor) -> Node:
     if cursor.token.kind == "word" and cursor.following.word == "(":
         return _read_call(cursor)
     if cursor.token.kind in ("word", "quoted"):
-        return _read_column(cursor)
+        return Column(cursor.take_attribute())
     raise cursor.build_problem("an attribute or a value")
 
 
@@ -296,30 +321,11 @@ def _read_nested(cursor: Cursor) -> Node:
     return node
 
 
-def _read_column(cursor: Cursor) -> Column:
-    return Column(cursor.take_attribute())
-
-
-def _read_call(cursor: Cursor) -> Call:
+def _read_call(cursor: Cursor) -> Expression:
     word = cursor.token.word
     if word in OTHER_AGGREGATES or word in AGGREGATES:
         why = "A condition on rows cannot contain an aggregate."
         raise cursor.build_refusal(OTHER_AGGREGATES.get(word) or Refusal(why, "HAVING COUNT(*) > 100, after GROUP BY"))
-    if word in WHY_NOT:
+    if word in WHY_NOT and word not in ("CAST", "TRY_CAST"):
         raise cursor.build_problem()
-    function = cursor.token.text.lower()
-    if function not in FUNCTIONS:
-        near = get_close_matches(function[:40], FUNCTIONS, n=1)
-        hint = f" Did you mean {near[0]}?" if near else ""
-        raise RequestError(
-            f"Unknown function {function[:40]!r} (at character {cursor.token.start}).{hint} "
-            f"Known: {', '.join(FUNCTIONS)}.",
-            fix="declare a derived attribute, or compare the attribute directly",
-        )
-    cursor.advance()
-    cursor.expect("(")
-    cursor.enter_parenthesis()
-    start = cursor.token.start
-    argument = _require_expression(cursor, start, _read_sum(cursor))
-    cursor.leave_parenthesis()
-    return Call(function, argument)
+    return read_function(cursor, read_expression)

@@ -42,7 +42,7 @@ def read_literal(cursor: Cursor) -> Value | None:
 def read_casts(cursor: Cursor, literal: Value) -> Value:
     """Parse ``::DATE`` and other casts behind ``literal``."""
     while cursor.take("::"):
-        literal = _convert(cursor, literal)
+        literal = convert_constant(cursor, literal)
     return literal
 
 
@@ -71,12 +71,12 @@ def _read_cast(cursor: Cursor) -> Value:
         raise refusal
     literal = read_casts(cursor, literal)
     cursor.expect("AS")
-    literal = _convert(cursor, literal)
+    literal = convert_constant(cursor, literal)
     cursor.leave_parenthesis()
     return literal
 
 
-def _convert(cursor: Cursor, literal: Value) -> Value:
+def convert_constant(cursor: Cursor, literal: Value) -> Value:
     """Parse a type, and return ``literal`` in it."""
     start = cursor.token.start
     word, scale = read_type(cursor, *WHOLE_TYPES, *EXACT_TYPES, *_TEXT_TYPES, *_DATE_TYPES)

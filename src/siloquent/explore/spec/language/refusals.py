@@ -53,7 +53,6 @@ _STATEMENTS = """INSERT UPDATE DELETE MERGE CREATE DROP ALTER TRUNCATE ATTACH DE
 
 WHY_NOT: dict[str, Refusal] = {
     "*": _ROWS,
-    "||": Refusal("Text concatenation is not supported.", "compare each attribute on its own, with AND"),
     "::": _CAST,
     "CAST": _CAST,
     "TRY_CAST": _CAST,
@@ -87,7 +86,7 @@ WHY_NOT: dict[str, Refusal] = {
         "Groups of undeclared values are not supported: the list of values would itself reveal data.",
         "declare the attribute's values, then GROUP BY it",
     ),
-    "INTERVAL": Refusal("INTERVAL is not supported.", "write the date: day >= DATE '2024-01-31'"),
+    "INTERVAL": Refusal("An INTERVAL is added to a date.", "day >= DATE '2024-01-31' - INTERVAL '3' MONTH"),
     ";": Refusal("Only one query at a time is supported.", "run the queries one after another"),
 }
 """Refusals for words at positions where nothing in the language fits; as column names, the words are allowed."""

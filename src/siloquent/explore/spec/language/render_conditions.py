@@ -11,6 +11,7 @@ from functools import singledispatch
 from siloquent.explore.spec.language.refusals import RESERVED
 from siloquent.explore.spec.numbers import format_number
 from siloquent.explore.spec.predicate import (
+    JOIN,
     And,
     Arithmetic,
     Call,
@@ -152,7 +153,15 @@ def _(expression: Value) -> str:
 
 @_render_expression.register
 def _(expression: Call) -> str:
-    return f"{expression.function}({_join_texts(map(_render_expression, (expression.argument, *expression.more)))})"
+    arguments = [_render_expression(one) for one in (expression.argument, *expression.more)]
+    if expression.function == JOIN:
+        return f" {JOIN} ".join(_render_operand(one, _SUMS) for one in (expression.argument, *expression.more))
+    if expression.function == "date_add":
+        number, unit = (one.value for one in expression.more if isinstance(one, Value))
+        return f"{_render_operand(expression.argument, ())} + INTERVAL '{number} {unit}'"
+    if expression.function == "date_trunc":
+        arguments.reverse()
+    return f"{expression.function}({_join_texts(arguments)})"
 
 
 @_render_expression.register
@@ -176,5 +185,6 @@ def _(expression: Arithmetic) -> str:
 def _render_operand(expression: Expression, looser: tuple[str, ...]) -> str:
     text = _render_expression(expression)
     # A sign gets its own parentheses: without its space, "5 - -3" would begin a comment.
-    is_loose = text.startswith("-") or (isinstance(expression, Arithmetic) and expression.op in looser)
+    is_operator = isinstance(expression, Call) and expression.function in (JOIN, "date_add")
+    is_loose = is_operator or text.startswith("-") or (isinstance(expression, Arithmetic) and expression.op in looser)
     return f"({text})" if is_loose else text
