@@ -72,19 +72,21 @@ def log_in(browser: Any, address: str, token: str) -> Any:
 
 
 def steward(browser: Any, address: str, token: str, folder: Path) -> None:
-    """``declare.png``: the form for the columns of an uploaded file, filled in."""
+    """``declare.png``: the question about the columns of an uploaded file, answered."""
     (folder / "stays.csv").write_text("ward,days\nA,3\nB,5\nA,1\n")
     page = log_in(browser, address, token)
     page.goto("/declare")
     page.get_by_label("A CSV or Parquet file").set_input_files(folder / "stays.csv")
     page.get_by_role("button", name="Upload").click()
     page.get_by_label("The table's name").fill("stays")
-    page.locator("#type-0").select_option("category")
-    page.get_by_label("Values of a category, one a line").first.fill("A\nB")
-    page.locator("#type-1").select_option("integer")
-    page.locator("#lo-1").fill("0")
-    page.locator("#hi-1").fill("60")
-    page.get_by_label("Epsilon").fill("1")
+    page.get_by_role("button", name="Read the columns' names").click()
+    page.get_by_role("heading", name="Declare stays").wait_for()
+    columns = {"ward": ("category", {"values": "A\nB"}), "days": ("integer", {"lo": "0", "hi": "60"})}
+    for place in range(page.locator("select[name^=kind-]").count()):
+        kind, said = columns[page.locator("legend").nth(place).inner_text()]
+        page.locator(f"#kind-{place}").select_option(kind)
+        for key, text in said.items():
+            page.locator(f"#{key}-{place}").fill(text)
     page.screenshot(path=PICTURES / "declare.png", full_page=True)
 
 

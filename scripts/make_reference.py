@@ -68,7 +68,8 @@ HTTP_WORDS = """\
   draft-ietf-httpapi-ratelimit-headers-11. On 429 `Retry-After` says the same as `t`.
 - Every failure is an `application/problem+json` document with `code`, `detail`, `fix` and `spent`; the codes of tasks
   are those of [errors](errors.md). The server's own: 400 `idempotency_key_missing`, 401 `unauthorised`, 403
-  `not_allowed` and `forged`, 404 `not_found`, 409 `conflict` and `already_made`, 412 `precondition_failed`,
+  `not_allowed` and `forged`, 404 `not_found`, 409 `conflict` and `already_made`, 412 `precondition_failed`, 428
+  `precondition_required`,
   413 `body_too_large` and `text_too_long`, 415 `unsupported_media_type`, 422 `request_unreadable`, `upload_refused`,
   `plan_too_large` and `source_not_allowed`, 429 `too_many_requests` and `busy` with `Retry-After`, 431
   `headers_too_large`, 503 `too_slow`. If a file of the server cannot be used, nothing was charged: 507 `disk_full`, 503

@@ -341,7 +341,7 @@ class WorkspaceSession:
                 raise build_refusal(short, cost)
         for one in reversed(line):
             own: dict[str, Any] = {key: getattr(one, key) for key in ("accountant", "unit", "adjacency", "disclosures")}
-            own["declaration"] = self._describe(name)
+            own["declaration"] = self._describe(self.schema(name))
             self.ledger.open_account(one.name, limit=one.limit, parent=one.parent, **({} if one.parent else own))
 
     def list_files_alike(
@@ -355,30 +355,47 @@ class WorkspaceSession:
             also: Further declared facts that it depends on, such as ``size_hint``.
         """
         is_current = self.schema(schema.name).digest == schema.digest
-        declared = self._describe(schema.name) if is_current else self._declared.get_file(schema.account, schema.digest)
+        declared = (
+            self._describe(self.schema(schema.name))
+            if is_current
+            else self._declared.get_file(schema.account, schema.digest)
+        )
         return [] if declared is None else self._declared.list_files(schema.account, declared, columns, also)
 
     def record_declaration(self, name: str) -> None:
         """Record how table ``name`` is declared now, if its account is open and recorded something else last."""
         account = self.schema(name).account
         if self._find_account(account) is not None:
-            self._declared.record(account, self._describe(name))
+            self._declared.record(account, self._describe(self.schema(name)))
 
     def list_changes(self, name: str) -> tuple[DeclarationChange, ...]:
         """Return what is declared of table ``name`` otherwise than recorded at its account, each change with its class.
 
         Empty while nothing is charged to the table: until then everything can be changed freely.
         """
-        newest = self._find_newest_epoch(name)
-        account = self._find_account(self.schema(name).account) or newest
-        return () if account is None else self._declared.find_changes(account, self._describe(name))
+        return self.compare_with_recorded(self.schema(name))
+
+    def compare_with_recorded(self, schema: TableSchema) -> tuple[DeclarationChange, ...]:
+        """Return what ``schema``, declared or to be declared, says otherwise than the ledger records, as classed."""
+        account = self._find_account(schema.account)
+        if account is None or account.successor:
+            account = self._find_newest_epoch(schema.name)
+        return () if account is None else self._declared.find_changes(account, self._describe(schema))
+
+    def build_epoch_refusal(self, schema: TableSchema) -> LedgerError | None:
+        """Build the refusal of ``schema`` if it makes another promise than the newest epoch's; None if it does not."""
+        newest = self._find_newest_epoch(schema.name)
+        changes = self.compare_with_recorded(schema)
+        if newest is None or not any(one.effect == "new epoch" for one in changes):
+            return None
+        return self._build_epoch_refusal(newest, changes)
 
     def find_rows_since(self, name: str) -> int:
         """Return the newest entry before which other rows of table ``name`` counted; answers up to it are not reused.
 
         Rows of a user that count are chosen by all columns together: with other columns, others may count.
         """
-        return self._declared.find_rows_since(self.schema(name).account, self._describe(name))
+        return self._declared.find_rows_since(self.schema(name).account, self._describe(self.schema(name)))
 
     def find_refresh(self, name: str, before: int = EVERYTHING) -> Refresh:
         """Return the newest recorded replacement of the rows of table ``name`` before entry ``before``."""
@@ -433,7 +450,7 @@ class WorkspaceSession:
         if account is None:
             return Refresh()
         mark = self.compute_source_mark(self.table(name)).draw_mark()
-        self.ledger.declare(account.name, self._describe(name), refreshed=True, source_mark=mark)
+        self.ledger.declare(account.name, self._describe(self.schema(name)), refreshed=True, source_mark=mark)
         return self.find_refresh(name)
 
     def find_rows_of(self, name: str, seq: int) -> Refresh | None:
@@ -469,7 +486,7 @@ class WorkspaceSession:
         known = self._find_account(schema.account)
         if known is not None and known.successor and _list_settings(newest) == _list_declared(schema):
             return newest  # its number was not written into the file yet
-        number = max(schema.budget.epoch, int(newest.name.rpartition("@")[2]) + 1)
+        number = _count_epoch(schema, newest)
         stated = statement.strip().rstrip(".").casefold()
         if not self.is_charged(newest.name):
             stated = stated or "nothing was charged before"
@@ -488,6 +505,11 @@ class WorkspaceSession:
         told = describe_declaration(after)
         return self.ledger.open_epoch(newest.name, after.account, statement=stated, settings=wanted, declaration=told)
 
+    def find_next_epoch(self, schema: TableSchema) -> int:
+        """Return the number of the epoch that ``open_epoch`` would open for ``schema``."""
+        newest = self._find_newest_epoch(schema.name)
+        return schema.budget.epoch if newest is None else _count_epoch(schema, newest)
+
     def is_charged(self, account: str) -> bool:
         """Return whether anything was ever reserved under ``account``, even at no cost."""
         known = self._find_account(account)
@@ -495,11 +517,10 @@ class WorkspaceSession:
             return known is not None
         return any(one.kind == "reserve" for one in self.ledger.iter_entries(account=account))
 
-    def _describe(self, name: str) -> dict[str, Any]:
-        schema = self.schema(name)
-        known = self._described.get(name)
+    def _describe(self, schema: TableSchema) -> dict[str, Any]:
+        known = self._described.get(schema.name)
         if known is None or known[0] is not schema:
-            self._described[name] = known = (schema, describe_declaration(schema))
+            self._described[schema.name] = known = (schema, describe_declaration(schema))
         return known[1]
 
     def _find_newest_epoch(self, name: str) -> Account | None:
@@ -559,6 +580,13 @@ class WorkspaceSession:
         self.record_declaration(name)
         return account
 
+    def has_declared_limits(self, name: str) -> bool:
+        """Return whether the ledger's limits of table ``name`` and its shares are those that its file declares."""
+        schema = self.schema(name)
+        limits = {schema.account: compute_budget_limit(schema.budget), **self.share_limits(name)}
+        known = {account: self._find_account(account) for account in limits}
+        return all(one is None or one.limit == limits[account] for account, one in known.items())
+
     def share_limits(self, name: str) -> dict[str, Cost]:
         """Return the declared limit of every analyst's share of table ``name``, by the share's account."""
         return compute_share_limits(self.schema(name))
@@ -610,7 +638,7 @@ class WorkspaceSession:
             allowed = schema.budget.disclosures and parent is None
             return build_account(account, parent, limit=limit, **own, disclosures=allowed)
         if _list_settings(known) != declared:
-            raise self._build_epoch_refusal(schema, known)
+            raise self._build_epoch_refusal(known, self._declared.find_changes(known, self._describe(schema)))
         if known.limit != limit:
             was, now = (format_cost(known.accountant, one, delta=one.delta > 0) for one in (known.limit, limit))
             raise LedgerError(
@@ -621,26 +649,30 @@ class WorkspaceSession:
             )
         return known
 
-    def _build_epoch_refusal(self, schema: TableSchema, known: Account) -> LedgerError:
+    def _build_epoch_refusal(self, known: Account, changes: Sequence[DeclarationChange]) -> LedgerError:
         """Build the refusal of a declaration with another promise than the one that was paid for under ``known``."""
-        changes = self._declared.find_changes(known, self._describe(schema.name))
+        table = parse_table_name(known.name)
         told = "; ".join(str(one) for one in changes if one.effect == "new epoch")
         if not self.is_charged(known.name.partition("/")[0]):
             return LedgerError(
                 f"Account {known.name!r} was opened for another declaration, though nothing was charged to it: {told}.",
-                fix=run("epoch open", schema.name),
+                fix=run("epoch open", table),
                 http_status=409,
             )
         return LedgerError(
             f"Account {known.name!r} was opened for another declaration: {told}. The amount spent cannot be converted; "
             "the budget of a new epoch adds to it for everybody who is in both.",
-            fix=build_fix("restore the declaration, or for a new epoch: ", open_epoch_of(schema.name)),
+            fix=build_fix("restore the declaration, or for a new epoch: ", open_epoch_of(table)),
             http_status=409,
         )
 
     def _compute_salt(self, schema: TableSchema) -> str:
         text = f"{self.ledger.id}|{schema.name}|{schema.budget.epoch}"
         return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _count_epoch(schema: TableSchema, newest: Account) -> int:
+    return max(schema.budget.epoch, int(newest.name.rpartition("@")[2]) + 1)
 
 
 def _list_settings(account: Account) -> tuple[AccountantName, str, str]:

@@ -40,7 +40,7 @@ from siloquent.cli.server import jobs, serve
 from siloquent.cli.share import commands as share
 from siloquent.cli.sketch import commands as sketch
 from siloquent.cli.synth import commands as synth
-from siloquent.cli.workspace import backup, declaration, declare, discover, doctor, document_kinds, migrate
+from siloquent.cli.workspace import backup, declaration, declare, discover, doctor, document_kinds, migrate, report
 from siloquent.cli.workspace import commands as workspace
 from siloquent.documents.problems import build_problem
 from siloquent.version import VERSION
@@ -130,6 +130,7 @@ for _module in (
     declare,
     declaration,
     discover,
+    report,
     ledger,
     history,
     budgets,

@@ -12,12 +12,14 @@ from siloquent.documents.ledger import build_account_document, format_exact_amou
 from siloquent.documents.problems import build_problem
 from siloquent.errors import SiloquentError
 from siloquent.fixes import PYTHON, FixLanguage
+from siloquent.schema.changes import describe_change
 
 if TYPE_CHECKING:
     from siloquent.api import Session
     from siloquent.data import RefreshReport
     from siloquent.ledger import Account
     from siloquent.schema import Attribute, TableSchema
+    from siloquent.schema.changes import DeclarationChange
     from siloquent.schema.workspace import Workspace
 
 MAX_VALUES = 8
@@ -106,14 +108,20 @@ def build_table_document(schema: TableSchema, account: Account, remaining: int) 
         "size_hint": schema.size_hint,
         "unit": schema.unit.code,
         "adjacency": schema.adjacency,
-        "attributes": [_build_attribute_entry(attribute) for attribute in schema.domain],
-        "constraints": [_build_constraint_entry(constraint) for constraint in schema.constraints],
+        "attributes": [build_attribute_entry(attribute) for attribute in schema.domain],
+        "constraints": [build_constraint_entry(constraint) for constraint in schema.constraints],
         "account": build_account_document(account, remaining=remaining, declared=schema.budget),
         "digest": f"sha256:{schema.digest}",
     }
 
 
-def _build_attribute_entry(attribute: Attribute) -> dict[str, Any]:
+def build_change_entries(changes: Sequence[DeclarationChange]) -> list[dict[str, str]]:
+    """Return changes of a declaration, each with its class and the sentence that a check has about it."""
+    return [{"class": one.effect, "sentence": describe_change(one)} for one in changes]
+
+
+def build_attribute_entry(attribute: Attribute) -> dict[str, Any]:
+    """Return one attribute as the document of its table has it, its domain in words."""
     countable = attribute.kind not in ("id", "text")
     return {
         "name": attribute.name,
@@ -152,8 +160,8 @@ def _describe_null(attribute: Attribute) -> str:
     return f"is {format_label(attribute.null_value)}" if attribute.null == "value" else attribute.null
 
 
-def _build_constraint_entry(constraint: Any) -> dict[str, Any]:
-    """Describe one constraint; foreign keys always hold."""
+def build_constraint_entry(constraint: Any) -> dict[str, Any]:
+    """Return one constraint as the document of its table has it; foreign keys always hold."""
     from siloquent.schema import DenialConstraint, ForeignKey, FunctionalDependency
 
     hard = bool(getattr(constraint, "hard", True))

@@ -73,6 +73,7 @@ ROUTES: Mapping[str, ApiRoute] = MappingProxyType(
         "verify_ledger": ApiRoute("POST", "/ledger/verify"),
         "make_checkpoint": ApiRoute("POST", "/ledger/checkpoints"),
         "list_spending": ApiRoute("GET", "/spending"),
+        "show_report": ApiRoute("GET", "/report"),
         "list_denials": ApiRoute("GET", "/denials"),
         "list_acts": ApiRoute("GET", "/acts"),
         "create_token": ApiRoute("POST", "/tokens", repeats=False),

@@ -46,7 +46,8 @@ class TableLine(ApiDocument):
 class Table(ApiDocument):
     """The declaration of a table (``siloquent/table/1``).
 
-    ``tag``: for owners, an identifier of this declaration for ``declare(..., if_match=)``.
+    ``tag``: for owners, an identifier of this declaration for ``declare(..., if_match=)``. ``rows``: since when its
+    rows count, if they were ever replaced. ``changes``: of a declaration just sent, each with its class.
     """
 
     tag: str | None = None
@@ -57,6 +58,8 @@ class Table(ApiDocument):
     constraints = DocumentField(read_many(read_object), shown=False)
     account = DocumentField(read_object, shown=False)
     digest = DocumentField(read_text)
+    rows = DocumentField(read_optional(read_object), shown=False)
+    changes = DocumentField(read_optional(read_many(read_object)), shown=False)
 
 
 class History(ApiDocument):
@@ -82,6 +85,14 @@ class Refreshed(ApiDocument):
     version = DocumentField(read_integer)
     entry = DocumentField(read_integer)
     at = DocumentField(read_text)
+
+
+class ProtectionReport(ApiDocument):
+    """What is declared, who may ask and what was spent (``siloquent/protection-report/1``)."""
+
+    at = DocumentField(read_text)
+    ledger = DocumentField(read_object, shown=False)
+    tables = DocumentField(read_many(read_object), shown=False)
 
 
 class Upload(ApiDocument):

@@ -64,6 +64,12 @@ class DeclarationChange:
         return f"{self.subject} was {self.before} and is {self.after}"
 
 
+def describe_change(change: DeclarationChange) -> str:
+    """Return a sentence that says what changed, and what that means for what was charged before."""
+    told = change.describe()
+    return f"{told[0].upper()}{told[1:]}: {MEANING[change.effect]}."
+
+
 def describe_declaration(schema: TableSchema) -> dict[str, Any]:
     """Return what ``schema`` declares as plain texts, numbers, lists and dictionaries, to be recorded in a ledger."""
     budget = schema.budget

@@ -152,9 +152,15 @@ def inline_domains(raw: Mapping[str, Any], domains: DomainFolder | None) -> dict
 
 def list_used_domains(raw: Mapping[str, Any]) -> list[str]:
     """Return the names of the released domains that a table file uses."""
+    return list(map_used_domains(raw).values())
+
+
+def map_used_domains(raw: Mapping[str, Any]) -> dict[str, str]:
+    """Return the names of the released domains that a table file uses, by column."""
     attributes = raw.get("attribute")
-    found = [one.get("values") for one in attributes if isinstance(one, dict)] if isinstance(attributes, list) else []
-    return [one["released"] for one in found if isinstance(one, dict) and isinstance(one.get("released"), str)]
+    entries = [one for one in attributes if isinstance(one, dict)] if isinstance(attributes, list) else []
+    named = [(str(one.get("name")), one["values"]) for one in entries if isinstance(one.get("values"), dict)]
+    return {column: values["released"] for column, values in named if isinstance(values.get("released"), str)}
 
 
 def _inline_values(raw: object, domains: DomainFolder | None, table: str) -> object:

@@ -16,14 +16,16 @@ from typing import TYPE_CHECKING, Any
 
 from starlette.requests import Request
 
-from siloquent.errors import SchemaError
-from siloquent.fixes import build_fix, let_owner_run, run
+from siloquent.errors import SchemaError, SiloquentError
+from siloquent.fixes import UseOption, build_fix
+from siloquent.ledger.rules import ADDS_UP
 from siloquent.server.access.acts import write_act
 from siloquent.server.problems import Refused
 from siloquent.server.state import get_app_state
 
 if TYPE_CHECKING:
     from siloquent.schema import TableSchema
+    from siloquent.schema.changes import DeclarationChange
 
 _TABLE = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,62}")
 _FILES = ("csv", "csv-records", "parquet", "duckdb")
@@ -97,13 +99,46 @@ def hold_declarations(folder: Path) -> Iterator[None]:
         os.close(handle)
 
 
-async def write_declaration(request: Request, table: str, toml: str, precondition: Precondition | None = None) -> str:
-    """Write a table file if the ledger permits it, and return the entity tag of the current declaration.
+@dataclass(frozen=True, slots=True)
+class WrittenDeclaration:
+    """A declaration that was written: its entity tag, and its changes against what the ledger records, as classed."""
 
+    tag: str
+    changes: tuple[DeclarationChange, ...]
+
+
+class EpochNeeded(Refused):
+    """A declaration makes another promise than the one that was paid for: its owner decides; ``tag`` is current."""
+
+    def __init__(self, detail: str, table: str, tag: str) -> None:
+        self.tag = tag
+        super().__init__(
+            409, "conflict", detail,
+            fix=build_fix(
+                "restore the declaration, or to open a new epoch add ", UseOption("new_epoch", ADDS_UP),
+                f" to the body of PUT /v1/tables/{table}, with If-Match: {tag}",
+            ),
+        )  # fmt: skip
+
+
+async def write_declaration(
+    request: Request,
+    table: str,
+    toml: str,
+    precondition: Precondition | None = None,
+    *,
+    new_epoch: str | None = None,
+) -> WrittenDeclaration:
+    """Write a table file and bring the ledger to it: its budget, and if the owner says so a new epoch.
+
+    Args:
+        new_epoch: The owner's statement on persons in both epochs: the old account is closed for good. The text gets
+            the epoch's number.
     Raises:
-        Refused: 409, the account was opened for another unit, adjacency or accountant, or with another budget; 412, the
-            file has since changed.
-        SchemaError: the file cannot be parsed.
+        EpochNeeded: 409, the unit, adjacency or accountant changes, and there is no ``new_epoch``.
+        Refused: 412, the file has since changed; 428, ``new_epoch`` without If-Match.
+        RequestError: the budget is below what was spent, or no epoch is needed.
+        SchemaError: the file cannot be parsed, or declares another table.
     """
     from siloquent.schema.build import parse_schema
     from siloquent.schema.domains import DomainFolder
@@ -111,45 +146,68 @@ async def write_declaration(request: Request, table: str, toml: str, preconditio
     house, folder = get_app_state(request), Path(request.app.state.folder)
     # On a thread: the search for the lines that are meant may take a second.
     schema = await asyncio.to_thread(parse_schema, toml, DomainFolder(folder))
+    await asyncio.to_thread(require_source, house.settings.sources, schema.source, folder, table)
+    await asyncio.to_thread(require_name, table, toml, folder)
+    condition = precondition or Precondition()
 
-    require_source(house.settings.sources, schema.source, folder, table)
-    await house.desk.run(None, lambda session: _require_same_account(session, schema, table))
-
-    def write() -> str:
-        require_name(table, toml, folder)
+    def write(session: Any) -> WrittenDeclaration:
         with hold_declarations(folder):
-            (precondition or Precondition()).require(table, tag_of(folder, table))
-            write_act(house.store, request.state.person, "put_table", table)
-            _replace(folder, table, toml)
-        return _tag(toml.encode())
+            tag = tag_of(folder, table)
+            condition.require(table, tag)
+            changes = session.compare_with_recorded(schema)
+            if new_epoch is None and (refusal := session.build_epoch_refusal(schema)) is not None:
+                raise EpochNeeded(refusal.detail, table, tag or "")
+            text = toml if new_epoch is None else _write_epoch(session, condition, schema, toml, tag)
+            write_act(house.store, request.state.person, "put_table" if new_epoch is None else "open_epoch", table)
+            with _replaced(folder, table, text, session):
+                if new_epoch is not None:
+                    session.open_epoch(table, statement=new_epoch)
+                elif not session.has_declared_limits(table):
+                    session.set_budget(table)
+        return WrittenDeclaration(_tag(text.encode()), changes)
 
-    return await asyncio.to_thread(write)
+    return await house.desk.run(None, write)
 
 
-def _require_same_account(session: Any, schema: TableSchema, table: str) -> None:
-    """Refuse a declaration with which nobody could ask any more.
+def _write_epoch(session: Any, condition: Precondition, schema: TableSchema, toml: str, tag: str | None) -> str:
+    """Return the text with the number of the epoch that is to be opened.
 
     Raises:
-        Refused: 409.
+        Refused: 428, the request does not say which declaration its owner has seen. SchemaError: the number must be
+            written by hand.
     """
-    from siloquent.session import compute_budget_limit, compute_share_limits
+    from siloquent.schema.domains import DomainFolder
+    from siloquent.schema.files.epochs import set_epoch
 
-    known = {one.name: one for one in session.ledger.list_accounts()}
-    ours = (schema.budget.accountant, schema.unit.code, schema.adjacency)
-    account = known.get(schema.account)
-    if account is None:
-        return
-    if (account.accountant, account.unit, account.adjacency) != ours:
-        detail = "This table's spending was recorded under another unit, adjacency or accountant."
-        raise Refused(409, "conflict", detail, fix=run("epoch open", table))
-    limits = {schema.account: compute_budget_limit(schema.budget), **compute_share_limits(schema)}
-    if any(known[name].limit != limit for name, limit in limits.items() if name in known):
-        detail = f"The ledger holds another budget for {table!r}; budgets change on the server's machine alone."
+    if condition.match is None or condition.match.strip() == "*":
         raise Refused(
-            409, "conflict", detail,
-            fix=build_fix(f"keep the budget, or edit schemas/{table}.toml there, then ",
-                          let_owner_run("budget set", table)),
+            428, "precondition_required",
+            "A new epoch cannot be undone: the request must name the declaration that it replaces.",
+            fix=f"If-Match: {tag or '*'}",
         )  # fmt: skip
+    number = session.find_next_epoch(schema)
+    text = set_epoch(toml, number, DomainFolder(session.workspace.folder))
+    if text is None:
+        raise SchemaError(f"The new epoch is number {number}, which the text must declare.", fix=f"epoch = {number}")
+    return text
+
+
+@contextmanager
+def _replaced(folder: Path, table: str, toml: str, session: Any) -> Iterator[None]:
+    """Replace a table file; if the block fails, put the old one back, and the ledger's limits with it."""
+    file = folder / "schemas" / f"{table}.toml"
+    old = file.read_text("utf-8") if file.exists() else None
+    _replace(folder, table, toml)
+    try:
+        yield
+    except BaseException:  # allowed: whatever went wrong, the old file stands again, and it is raised again
+        if old is None:
+            file.unlink()
+        else:
+            _replace(folder, table, old)
+            with suppress(SiloquentError):  # some of the limits may have been changed
+                session.set_budget(table)
+        raise
 
 
 def require_source(allowed: tuple[str, ...], source: str, folder: Path, table: str) -> None:

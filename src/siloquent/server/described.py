@@ -61,6 +61,7 @@ DOCUMENTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "verify_ledger": ("verdict",),
         "make_checkpoint": ("kept-checkpoint",),
         "list_spending": ("spending",),
+        "show_report": ("protection-report",),
         "list_denials": ("denial-list",),
         "list_acts": ("act-list",),
         "create_token": ("token",),
@@ -114,6 +115,7 @@ CODES_OF: Mapping[str, Mapping[int, tuple[str, ...]]] = MappingProxyType(
         "put_table": {
             409: ("conflict",),
             412: ("precondition_failed",),
+            428: ("precondition_required",),
             422: ("source_not_allowed", "schema_invalid"),
         },
         "refresh_table": {422: ("source_not_allowed", "schema_invalid")},

@@ -20,6 +20,7 @@ _REQUESTS: Mapping[str, str] = MappingProxyType(
         "release verify": "POST /v1/releases/{0}/verify",
         "verify": "POST /v1/releases/{0}/verify",
         "check": "POST /v1/tables/{0}/check, with a token of the role owner",
+        "epoch open": 'PUT /v1/tables/{0} with "new_epoch" and If-Match, with a token of the role owner',
         "token create": "POST /v1/tokens, with a token of the role owner",
         "token list": "GET /v1/tokens, with a token of the role owner",
     }
@@ -35,6 +36,7 @@ _PAGES: Mapping[str, str] = MappingProxyType(
         "release verify": "the page /releases/{0}",
         "verify": "the page /releases/{0}",
         "check": "the page /tables/{0}, as its owner",
+        "epoch open": "the page /tables/{0}/edit, as its owner",
         "refresh": "the page /tables/{0}, as its owner",
     }
 )

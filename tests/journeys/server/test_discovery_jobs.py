@@ -45,3 +45,28 @@ def test_values_are_discovered_as_a_job_and_declared(tmp_path: Path) -> None:
         answer = served.ask("ana", sql, "by ward")
         assert answer.status_code == 200, answer.text
         assert "(other)" in answer.text
+
+
+@pytest.mark.slow
+def test_an_owner_discovers_on_the_account_of_the_table_and_starts_no_other_job(tmp_path: Path) -> None:
+    toml = WIDE.replace(LISTED, TEXT).replace("[budget]", '[budget]\ndelta_events = "5e-7"')
+    with serving(clinic_workspace(tmp_path / "clinic", toml=toml)) as served, served.client("owner") as owner:
+        for spec, column, kind in ((DISCOVER, "ward", "keys"), (DISCOVER, "cost", "bounds")):
+            asked: dict[str, Any] = {**spec, "spec": {**DISCOVER["spec"], "column": column}}  # type: ignore[dict-item]
+            price = owner.post("/v1/jobs/prices", json=asked)
+            assert (price.status_code, price.json()["kind"]) == (200, kind), price.text
+            job = owner.post("/v1/jobs", json=asked, headers={"Idempotency-Key": column}).json()
+            for _ in range(60):
+                if job["state"] in ("done", "failed"):
+                    break
+                job = owner.get(f"/v1/jobs/{job['id']}?wait=25").json()
+            assert (job["state"], job["account"], job["done"]) == ("done", "visits@1", 3), job
+            assert job["result"]["discovery"]["kind"] == kind
+            assert job["result"]["discovery"]["receipt"]["account"] == "visits@1"
+        accounts = {one["name"]: one for one in owner.get("/v1/accounts").json()["accounts"]}
+        assert float(accounts["visits@1"]["spent"]) > 0
+        assert "visits@1/owner" not in accounts
+        sketch = {"task": "sketch", "spec": {"table": "visits", "features": ["age"], "budget": {"epsilon": "1"}}}
+        for path in ("/v1/jobs", "/v1/jobs/prices"):
+            refused = owner.post(path, json=sketch, headers={"Idempotency-Key": "s"})
+            assert (refused.status_code, refused.json()["code"]) == (403, "not_allowed"), refused.text

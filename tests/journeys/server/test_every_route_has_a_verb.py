@@ -237,12 +237,16 @@ def an_owner_uploads_declares_and_checks(everything: Everything, tmp_path: Path)
                 owner.declare("stays", text, **stale)
             assert raced.value.code == "precondition_failed"
         assert owner.declare("stays", text, if_match="*").tag == tag
+        with pytest.raises(RequestError) as unseen:
+            owner.declare("stays", text, new_epoch="the budgets add up")
+        assert unseen.value.code == "precondition_required"
         again = [owner.upload(b"ward\nB\n", key=f"u {everything.face}").id for _ in range(2)]
         assert again[0] == again[1]
         assert owner.check("stays").clean
         refreshed = owner.refresh("stays", uploads[1].source)
         assert (refreshed.rows, refreshed.version, refreshed.clean) == (1, 1, True)
         assert owner.refresh("stays").rows == 1
+        assert [one["table"] for one in owner.get_report("stays").tables] == ["stays"]
         with pytest.raises(RequestError) as elsewhere:
             owner.refresh("stays", "csv:/etc/passwd")
         assert elsewhere.value.code == "source_not_allowed"

@@ -92,7 +92,11 @@ COUNT = "SELECT COUNT(*) FROM t ERROR "
         (build_fix(run("ledger show"), ", then wait"), "GET /v1/accounts, then wait", "the page /budget, then wait"),
         (AskWith(f"{COUNT}5"), f'POST /v1/explanations with {{"sql": "{COUNT}5"}}', f"{COUNT}5"),
         (AskWith(f"{COUNT}310", "ERROR 310"), "ask with ERROR 310", "ask with ERROR 310"),
-        (run("epoch open", "visits"), f"{OWNERS}epoch open visits", f"{OWNERS}epoch open visits"),
+        (
+            run("epoch open", "visits"),
+            'PUT /v1/tables/visits with "new_epoch" and If-Match, with a token of the role owner',
+            "the page /tables/visits/edit, as its owner",
+        ),
         (let_owner_run("budget set", "visits"), f"{OWNERS}budget set visits", f"{OWNERS}budget set visits"),
         (UseOption("max_cost", "0.3"), '"max_cost": "0.3"', '"max_cost": "0.3"'),
         (BeOwner(), "send a token of the role owner", "log in as the owner"),

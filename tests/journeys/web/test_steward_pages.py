@@ -25,48 +25,6 @@ def uploaded(page: Any, file: Path, content: bytes) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("scripts", [True, False])
-def test_a_table_is_declared_by_form_and_no_bound_is_guessed(
-    visit: Visit, served: Served, tmp_path: Path, scripts: bool
-) -> None:
-    name = f"stays_{scripts}".lower()
-    page = visit("owner", expects=(422,), java_script_enabled=scripts)
-    uploaded(page, tmp_path / "stays.csv", b"ward,days\n" + b"A,4711\nB,2\n" * 500)
-    assert "4711" not in page.content()
-    page.get_by_label("The table's name").fill(name)
-    page.locator("#type-0").select_option("category")
-    page.get_by_label("Values of a category, one a line").first.fill("A\nB")
-    page.locator("#type-1").select_option("integer")
-    page.get_by_label("Epsilon").fill("5")
-    page.get_by_role("button", name="Declare").click()
-    page.get_by_role("alert").wait_for()
-    assert "days" in page.get_by_role("alert").inner_text()
-    assert not (served.folder / "schemas" / f"{name}.toml").exists()
-    assert page.get_by_label("Values of a category, one a line").first.input_value() == "A\nB"
-    page.locator("#lo-1").fill("0")
-    page.locator("#hi-1").fill("60")
-    page.get_by_role("button", name="Declare").click()
-    page.get_by_role("heading", name=name).wait_for()
-    page.get_by_role("button", name="Check the rows").click()
-    page.get_by_text("1,000 rows").wait_for()
-    answer = served.ask("ana", f"SELECT ward, COUNT(*) FROM {name} GROUP BY ward ERROR 50", f"declared {scripts}")
-    assert [row[0] for row in answer.json()["rows"]] == ["A", "B"]
-
-
-def test_the_form_of_many_columns_is_free_of_barriers_and_shows_hostile_names_as_text(
-    visit: Visit, tmp_path: Path
-) -> None:
-    page = visit("owner", viewport={"width": 320, "height": 640})
-    uploaded(page, tmp_path / "x.csv", b"<img src=x onerror=document.title=1>,b,c,d,e,f\n1,2,3,4,5,6\n")
-    page.get_by_role("heading", name="Describe each column").wait_for()
-    assert page.title() != "1"
-    assert page.locator("main img").count() == 0
-    page.wait_for_load_state("load")
-    with no_barriers(page):
-        assert page.evaluate("document.documentElement.scrollWidth") <= 320
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("content", [b"PK\x03\x04zip", b"\x1f\x8b\x08gzip", b"PAR1 and no more"])
 def test_a_file_that_is_no_table_is_refused_and_leaves_nothing(
     visit: Visit, served: Served, tmp_path: Path, content: bytes
@@ -87,25 +45,6 @@ def test_a_table_may_have_the_name_of_a_page(visit: Visit, served: Served, name:
     page.goto(f"/tables/{name}")
     page.get_by_role("heading", name=name).wait_for()
     (served.folder / "schemas" / f"{name}.toml").unlink()
-
-
-@pytest.mark.slow
-def test_a_form_holds_the_columns_of_a_wide_table(visit: Visit, served: Served, tmp_path: Path) -> None:
-    page = visit("owner")
-    names = [f"c{number}" for number in range(300)]
-    uploaded(page, tmp_path / "wide.csv", (",".join(names) + "\n" + ",".join("1" for _ in names) + "\n").encode())
-    page.get_by_label("The table's name").fill("wide")
-    page.locator("#epsilon").fill("1")
-    page.evaluate(
-        "for (const [i, one] of document.querySelectorAll('select[name^=type-]').entries()) {"
-        "  one.value = 'integer'; document.getElementById(`lo-${i}`).value = '0';"
-        "  document.getElementById(`hi-${i}`).value = '9'; }"
-    )
-    page.get_by_role("button", name="Declare").click()
-    page.get_by_role("heading", name="wide").wait_for()
-    with served.client("owner") as client:
-        assert len(client.get("/v1/tables/wide").json()["attributes"]) == len(names)
-    (served.folder / "schemas" / "wide.toml").unlink()
 
 
 def test_an_upload_by_another_origins_form_is_refused(visit: Visit, served: Served, tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ from siloquent.schema.declaring import (
     start_draft,
     write_answers,
 )
+from siloquent.schema.declaring.answers import KeptDeclaration, read_kept
 from siloquent.schema.declaring.code_lists import CODE_LISTS
 from siloquent.schema.declaring.draft import apply_answers
 from siloquent.schema.declaring.header import describe_header_doubt
@@ -261,7 +262,8 @@ def test_the_person_is_an_id_whatever_was_said_before() -> None:
 
 def test_answers_survive_a_file() -> None:
     draft = talk(draft_of(*VISITS), "", "F, M", 'A, "B; C"', "0.00..999.99", "drop")
-    kept = write_answers("csv:t.csv", draft.answers)
+    kept = write_answers(KeptDeclaration("csv:t.csv", draft.answers, 'encoding = "cp1252"\nskip = 1', True))
+    assert read_kept(kept) == KeptDeclaration("csv:t.csv", draft.answers, 'encoding = "cp1252"\nskip = 1', True)
     again, faults = apply_answers(draft_of(*VISITS), read_answers(kept))
     assert faults == []
     assert again.answers == draft.answers

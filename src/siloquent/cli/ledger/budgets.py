@@ -66,7 +66,7 @@ def open_epoch(
 ) -> None:
     """Open a new budget, for new people or another promise; the old one is closed permanently."""
     options.require_owner("Opening an epoch")
-    from siloquent.cli.ledger.epochs import declare_epoch
+    from siloquent.schema.files.epochs import declare_epoch
 
     with options.open_session() as session:
         schema = session.schema(table)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,17 +12,15 @@ from siloquent.charts.text import clean_text, number_of
 from siloquent.cli.base.command import Options, register_command
 from siloquent.cli.base.fixes import CommandLanguage
 from siloquent.cli.base.paths import load_workspace
-from siloquent.cli.workspace.declaration_files import DeclarationFiles, read_answers_file
 from siloquent.cli.workspace.dialogue import ask_questions
 from siloquent.documents.tables import build_declaration_document
 from siloquent.errors import NotAllowed, RequestError
 
 if TYPE_CHECKING:
-    from siloquent.cli.workspace.first_query import FirstQuery
+    from siloquent.documents.first_query import FirstQuery
     from siloquent.schema import TableSchema
     from siloquent.schema.declaring import GivenAnswers, Source, TableDraft
-
-_TABLE = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,62}")
+    from siloquent.schema.declaring.kept_files import DeclarationFiles
 
 
 def register(app: typer.Typer) -> None:
@@ -76,6 +73,7 @@ def declare(
     """Declare a private table: reads its columns' names and types, never a row, and asks about each in plain words."""
     from siloquent.api import find_source, read_source
     from siloquent.schema.declaring import GivenAnswers, derive_table_name, start_draft
+    from siloquent.schema.declaring.kept_files import DeclarationFiles
     from siloquent.schema.declaring.lists import build_list_finder, list_declared_columns
 
     options.require_owner("A declaration")
@@ -102,10 +100,9 @@ def declare(
 
 
 def _require_free(place: DeclarationFiles, replace_file: bool) -> None:
-    if not _TABLE.fullmatch(place.table):
-        raise RequestError(
-            "A table's name takes 1 to 63 letters, digits and '_', starting with a letter.", fix="--name visits"
-        )
+    from siloquent.schema.declaring.kept_files import require_table_name
+
+    require_table_name(place.table, fix="--name visits")
     if place.file.exists() and not replace_file:
         raise RequestError(
             f"schemas/{place.table}.toml already exists and is not overwritten.",
@@ -132,6 +129,7 @@ def _require_header(options: Options, source: Source, origin: str, header: bool)
 def _take_given(options: Options, draft: TableDraft, file: Path | None, given: GivenAnswers) -> TableDraft:
     """Take in the answers of options and of a file; all faults are reported at once."""
     from siloquent.schema.declaring.draft import apply_answers
+    from siloquent.schema.declaring.kept_files import read_answers_file
 
     faults: list[RequestError] = []
     if file is not None:
@@ -150,7 +148,7 @@ def _take_given(options: Options, draft: TableDraft, file: Path | None, given: G
 
 def _finish(options: Options, place: DeclarationFiles, draft: TableDraft, origin: str) -> None:
     """Write the table file, and tell the price of a first query."""
-    from siloquent.cli.workspace.first_query import price_first_query
+    from siloquent.documents.first_query import price_first_query
     from siloquent.schema.build import parse_schema
     from siloquent.schema.declaring import compose_table_file
 
@@ -162,17 +160,13 @@ def _finish(options: Options, place: DeclarationFiles, draft: TableDraft, origin
     left_out = [column.name for column in draft.columns if not draft.meanings[column.name].type]
     if options.as_json:
         document = build_declaration_document(
-            schema, place.file, left_out, text, None if first is None else _price_entry(first)
+            schema, place.file, left_out, text, None if first is None else first.to_json()
         )
         options.screen.write_document(document)
         return
     if old:
         options.screen.note(f"The earlier declaration is kept in schemas/{old.name}; its constraints are not copied.")
     _show_end(options, schema, first, len(left_out))
-
-
-def _price_entry(first: FirstQuery) -> dict[str, Any]:
-    return {"query": first.text, "symbol": first.symbol, "price": str(first.price), "share": float(first.share)}
 
 
 def _require_answers(options: Options, draft: TableDraft) -> TableDraft:
@@ -223,9 +217,5 @@ def _show_end(options: Options, schema: TableSchema, first: FirstQuery | None, l
     if first is None:
         screen.note("No first query could be priced: see `siloquent explain`.")
         return
-    percent, times = format_significant(first.share * 100, "up"), int(1 / first.share)
-    price = f"{first.symbol} {format_significant(first.price, 'up')}"
-    screen.note(
-        f"A first query costs {percent} % of the budget ({price}); the budget pays for about {times:,} like it:"
-    )
+    screen.note(f"{first.describe()}:")
     screen.note(f"  {options.format_command('ask', first.text)}")

@@ -10,11 +10,11 @@ from siloquent.charts.text import clean_text
 from siloquent.cli.base.command import Options
 from siloquent.cli.base.fixes import CommandLanguage
 from siloquent.cli.base.problems import Interrupted, clean_lines
-from siloquent.cli.workspace.declaration_files import DeclarationFiles, read_answers_file
 from siloquent.errors import RequestError, SchemaError
 
 if TYPE_CHECKING:
     from siloquent.schema.declaring import DeclarationQuestion, TableDraft
+    from siloquent.schema.declaring.kept_files import DeclarationFiles
 
 MAX_SHOWN = 40
 HELP = """\
@@ -53,6 +53,7 @@ def ask_questions(options: Options, place: DeclarationFiles, draft: TableDraft, 
 
 def _resume(options: Options, place: DeclarationFiles, draft: TableDraft) -> TableDraft:
     from siloquent.schema.declaring.draft import apply_answers
+    from siloquent.schema.declaring.kept_files import read_answers_file
 
     if not place.kept.is_file():
         return draft
@@ -130,21 +131,13 @@ def _confirm(options: Options, place: DeclarationFiles, draft: TableDraft) -> Ta
 
 
 def _show_draft(options: Options, draft: TableDraft) -> None:
-    from siloquent.schema.declaring import describe_meaning
+    from siloquent.schema.declaring.summary import describe_columns, describe_rest
 
     screen = options.screen
     screen.note("")
-    for column in draft.columns[:MAX_SHOWN]:
-        meaning = draft.meanings[column.name]
-        null = draft.get_null(column.name) if meaning.has_cells else ""
-        empty = {"": "", '"cell"': "; empty cells are a group", '"drop"': "; without empty cells"}.get(
-            null, f"; empty: {null}"
-        )
-        screen.note(f"  {column.shown} = {clean_text(describe_meaning(meaning))}{clean_text(empty)}")
-    if len(draft.columns) > MAX_SHOWN:
-        screen.note(f"  ... and {len(draft.columns) - MAX_SHOWN:,} more columns")
-    person = draft.person
-    unit = (
-        f"all rows of one {clean_text(person.name)}, {draft.answers.max_rows} of which count" if person else "one row"
-    )
-    screen.note(f"  hidden: {unit}; budget: epsilon {draft.answers.epsilon}")
+    columns = describe_columns(draft)
+    for name, meaning, empty in columns[:MAX_SHOWN]:
+        screen.note(f"  {name} = {clean_text(meaning)}{f'; {clean_text(empty)}' if empty else ''}")
+    if len(columns) > MAX_SHOWN:
+        screen.note(f"  ... and {len(columns) - MAX_SHOWN:,} more columns")
+    screen.note(f"  {clean_text(describe_rest(draft))}")

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 from siloquent.readable import Readable
-from siloquent.schema.changes import MEANING, DeclarationChange
+from siloquent.schema.changes import DeclarationChange, describe_change
 
 Kind = Literal[
     "unreadable_lines",
@@ -115,7 +115,7 @@ class CheckReport(Readable):
                 "changed_promise" if one.effect in fixes else "changed_declaration",
                 "declaration",
                 0,
-                f"{one.describe()[0].upper()}{one.describe()[1:]}: {MEANING[one.effect]}.",
+                describe_change(one),
                 fixes.get(one.effect, ""),
             )
             for one in changes

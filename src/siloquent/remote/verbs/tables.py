@@ -13,7 +13,7 @@ from siloquent.ledger import Account
 from siloquent.remote.api_document import read_list
 from siloquent.remote.calls import ApiCall, build_call
 from siloquent.remote.clients import ApiClient, verb
-from siloquent.remote.documents import Check, History, Person, Refreshed, Table, TableLine, Upload
+from siloquent.remote.documents import Check, History, Person, ProtectionReport, Refreshed, Table, TableLine, Upload
 from siloquent.remote.exchange import Steps
 from siloquent.remote.verbs.asking import require_key
 
@@ -82,28 +82,42 @@ class TableVerbs(ApiClient):
         return (yield from self._fetch_as(History, build_call("table_history", {"table": table})))
 
     @verb
-    def declare(self, table: str, toml: str, *, if_match: str | None = None, if_new: bool = False) -> Steps[Table]:
+    def declare(
+        self,
+        table: str,
+        toml: str,
+        *,
+        if_match: str | None = None,
+        if_new: bool = False,
+        new_epoch: str | None = None,
+    ) -> Steps[Table]:
         """Declare a table by the text of its table file, or redeclare it. Charges remain. For owners.
+
+        The result's ``changes`` say what each change means for what was charged before.
 
         Args:
             if_match: The ``tag`` of the declaration to replace; a declaration with another tag is not changed.
             if_new: Only if the table has no declaration yet.
+            new_epoch: For another unit, adjacency or accountant, with ``if_match``: "the budgets add up", or "these are
+                new people". It closes the old account for good and opens a new budget.
         Raises:
             SchemaError: the text declares no such table.
             RequestError: the ledger does not permit the change, or ``code`` is ``precondition_failed``: the declaration
                 was changed in the meantime.
         """
+        body = {"toml": toml, **({} if new_epoch is None else {"new_epoch": new_epoch})}
         headers = {name: told for name, told in (("If-Match", if_match), ("If-None-Match", "*" * if_new)) if told}
-        return (
-            yield from _fetch_tagged(
-                self, build_call("put_table", {"table": table}, body={"toml": toml}, headers=headers)
-            )
-        )
+        return (yield from _fetch_tagged(self, build_call("put_table", {"table": table}, body=body, headers=headers)))
 
     @verb
     def check(self, table: str) -> Steps[Check]:
         """Return the problems in a table's rows, as exact counts: for its owner only, not private."""
         return (yield from self._fetch_as(Check, build_call("check_table", {"table": table})))
+
+    @verb
+    def get_report(self, table: str | None = None) -> Steps[ProtectionReport]:
+        """Return what is declared, who may ask and what was spent, for a data protection officer. For owners."""
+        return (yield from self._fetch_as(ProtectionReport, build_call("show_report", query={"table": table})))
 
     @verb
     def refresh(self, table: str, source: str | None = None, *, despite_findings: bool = False) -> Steps[Refreshed]:

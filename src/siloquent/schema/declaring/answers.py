@@ -25,11 +25,29 @@ class GivenAnswers:
     delta_events: str | None = None
 
 
-def write_answers(source: str, answers: GivenAnswers) -> str:
-    """Return answers as the text of a file that ``read_answers`` reads."""
+@dataclass(frozen=True, slots=True)
+class KeptDeclaration:
+    """A declaration in the making as its file keeps it: the source, the way to read it, and the answers so far.
+
+    Attributes:
+        reading: The lines under ``[reading]``.
+        header: Whether the owner has confirmed that the first line names the columns.
+    """
+
+    source: str
+    answers: GivenAnswers
+    reading: str = ""
+    header: bool = False
+
+
+def write_answers(kept: KeptDeclaration) -> str:
+    """Return a declaration in the making as the text of a file that ``read_kept`` reads."""
+    source, answers = kept.source, kept.answers
     lines = [
         "# Answers to `siloquent declare`, kept to go on later. No row stands here.",
         f"source = {quote_text(source)}",
+        *([f"reading = {quote_text(kept.reading)}"] if kept.reading else []),
+        *(["header = true"] if kept.header else []),
     ]
     for key, value in asdict(answers).items():
         if key == "columns":
@@ -45,8 +63,17 @@ def read_answers(text: str) -> GivenAnswers:
     Raises:
         SchemaError: it is not TOML, or has keys or values that no question has.
     """
+    return read_kept(text).answers
+
+
+def read_kept(text: str) -> KeptDeclaration:
+    """Parse a file of answers with the source that they are about.
+
+    Raises:
+        SchemaError: as in ``read_answers``.
+    """
     raw = read_toml(text)
-    known = {*GivenAnswers.__dataclass_fields__, "source"}
+    known = {*GivenAnswers.__dataclass_fields__, "source", "reading", "header"}
     unknown = sorted(set(raw) - known)
     if unknown:
         raise SchemaError(f"Answers have no {quote_short(unknown[0])}. Known: {', '.join(sorted(known))}.")
@@ -56,4 +83,5 @@ def read_answers(text: str) -> GivenAnswers:
     if accept is not None and not isinstance(accept, bool):
         raise SchemaError("accept is true or false.", fix="accept = true")
     rest = {key: str(raw[key]) for key in _TEXTS if key in raw}
-    return GivenAnswers(tuple(columns), accept, **rest)
+    answers = GivenAnswers(tuple(columns), accept, **rest)
+    return KeptDeclaration(str(raw.get("source", "")), answers, str(raw.get("reading", "")), raw.get("header") is True)

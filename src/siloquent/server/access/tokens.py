@@ -9,9 +9,9 @@ import re
 import secrets  # allowed: tokens, no noise
 import sqlite3
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from siloquent.documents.server import build_token_document
 from siloquent.errors import NotAllowed, RequestError, UnknownName
@@ -128,6 +128,24 @@ class Tokens:
         )
         return [{**row, "tables": json.loads(row["tables"]), "revoked": row["revoked"] is not None} for row in rows]
 
+    def list_people(self) -> Sequence[Mapping[str, Any]]:
+        """Return who has a token that is neither revoked nor expired: name, role, tables (none: all) and last day."""
+        now = int(time.time())
+        rows = self._store.fetch_all(
+            "SELECT name, role, tables, max(expires) AS expires FROM token WHERE revoked IS NULL AND expires > ? "
+            "GROUP BY name, role, tables ORDER BY role, name",
+            now,
+        )
+        return [
+            {
+                "name": row["name"],
+                "role": row["role"],
+                "tables": json.loads(row["tables"]),
+                "until": time.strftime("%Y-%m-%d", time.gmtime(row["expires"])),
+            }
+            for row in rows
+        ]
+
     def revoke(self, number: str, *, also: Callable[[sqlite3.Connection, str], None] | None = None) -> None:
         """Revoke a token and the browser sessions that it opened, at once; ``also``: as in ``create``.
 
@@ -148,6 +166,10 @@ class Tokens:
     def is_open(self, number: str) -> bool:
         """Return whether a token is neither revoked nor expired."""
         return self._find_by_number(number) is not None
+
+    def find_by_number(self, number: str) -> Principal | None:
+        """Return the principal of a token that is neither revoked nor expired."""
+        return self._find_by_number(number)
 
     def create_login_link(self, number: str, *, seconds: int = LOGIN_SECONDS) -> str:
         """Return the secret of a link that opens one browser session within ``seconds``."""

@@ -19,6 +19,8 @@ from siloquent.server.store import Store
 if TYPE_CHECKING:
     from siloquent.api import Session
 
+OWNERS_TASK = "discover"
+"""The task that owners run, too: it finds values for their declarations, and is charged to the table's account."""
 ENDED = ("done", "failed", "cancelled")
 MAX_LISTED = 200
 
@@ -28,8 +30,15 @@ def check_job(person: Principal, task: str, spec: Mapping[str, Any]) -> None:
 
     Raises:
         SiloquentError: the spec is invalid.
-        Refused: the task is unknown, or the spec names a file or none of the person's tables.
+        Refused: the task is unknown or not the person's, or the spec names a file or none of the person's tables.
     """
+    if person.role == "owner" and task != OWNERS_TASK:
+        raise Refused(
+            403,
+            "not_allowed",
+            "An owner discovers values for declarations; other work is charged to an analyst.",
+            fix="ask with a token of the role analyst",
+        )
     if task not in TASKS:
         known = ", ".join(sorted(TASKS))
         raise Refused(422, "unknown_name", f"No task {task[:40]!r} runs as a job. Known: {known}.", fix=known)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from siloquent.documents.problems import build_problem, log_details
 from siloquent.errors import NotAllowed, SiloquentError
-from siloquent.server.access.tokens import Tokens
+from siloquent.server.access.tokens import Principal, Tokens
 from siloquent.server.fixes import HTTP
 from siloquent.server.jobs.queue import cost_of_job
 from siloquent.server.jobs.tasks import PRICED, TASKS
@@ -47,14 +47,15 @@ def _do(folder: Path, number: str, most_bytes: int, holder: str) -> int:
         if not held:
             raise SystemExit(1)  # cancelled, or taken over by another server
 
-    def require_token() -> None:
+    def require_token() -> Principal:
         """At the start and right before the charge: later on a job is paid, and ends."""
-        if not Tokens(store).is_open(job["token"]):
+        person = Tokens(store).find_by_number(job["token"])
+        if person is None:
             raise NotAllowed("The token of this job was revoked or has expired.")
+        return person
 
     try:
-        require_token()
-        with open_session(folder, analyst=job["name"]) as session:
+        with open_session(folder, analyst=require_token().analyst) as session:
             key, spec = build_ledger_key(job["name"], job["key"]), json.loads(job["spec"])
             with suppress(SiloquentError):  # the task itself reports what is wrong with the table
                 account = session.get_account(str(spec["table"])).name

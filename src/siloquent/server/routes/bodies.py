@@ -70,6 +70,9 @@ class TableBody(Body):
     """A table file."""
 
     toml: Annotated[str, Field(min_length=1, max_length=1_048_576)]
+    new_epoch: (
+        Annotated[str, Field(min_length=1, max_length=100, description="The statement that opens one.")] | None
+    ) = None
 
 
 class RefreshBody(Body):

@@ -103,6 +103,34 @@ async def list_spending(request: Request, person: CurrentUser) -> dict[str, Any]
     return build_spending_document(await list_spending_lines(get_app_state(request), person))
 
 
+@router.get("/report")
+async def show_report(
+    request: Request, person: CurrentUser, table: Annotated[str | None, Query(max_length=64)] = None
+) -> dict[str, Any]:
+    """What is declared, who may ask and what was spent, of one table or all: for a data protection officer."""
+    return await build_report(request, person, table)
+
+
+async def build_report(request: Request, person: Principal, table: str | None = None) -> dict[str, Any]:
+    """Return the report as a document of kind ``siloquent/protection-report/1``.
+
+    Raises:
+        Refused: 404, there is no such table.
+    """
+    from siloquent.documents.protection_report import build_report_document
+
+    house = get_app_state(request)
+
+    def work(session: Any) -> dict[str, Any]:
+        names = session.list_tables()
+        if table is not None and table not in names:
+            raise build_not_found()
+        return build_report_document(session, names if table is None else [table], house.tokens.list_people())
+
+    async with house.room.hold_place(person.name):
+        return await house.heavy.run_in_turn(person.name, None, work)
+
+
 @router.get("/denials")
 async def list_denials(
     request: Request, person: CurrentUser, before: Annotated[PlainInt | None, Query(ge=0, le=2**62)] = None

@@ -19,6 +19,7 @@ from starlette.responses import JSONResponse, Response
 from siloquent.documents.ledger import build_history_document
 from siloquent.documents.server import build_person_document, build_upload_document, build_upload_list_document
 from siloquent.documents.tables import (
+    build_change_entries,
     build_check_document,
     build_check_report,
     build_shown_table,
@@ -114,10 +115,15 @@ async def put_table(request: Request, table: str, body: TableBody, person: Curre
     """Declare a table, or declare it anew. What was spent stays spent; no bound is ever guessed from its rows.
 
     With If-Match it takes the place of that declaration alone, with If-None-Match: * of none; 412 otherwise.
+    ``changes`` says what each change means for what was charged before, as ``siloquent check`` does: the ledger's
+    limits follow a new budget. Another unit, adjacency or accountant is 409 without ``new_epoch``, the owner's
+    statement: "the budgets add up" if persons may have been in the table before, or "these are new people". It closes
+    the old account for good and opens a new budget, and needs If-Match (428 otherwise).
     """
     require_table(person, table)
-    tag = await write_declaration(request, table, body.toml, Precondition.of(request))
-    return JSONResponse(await build_table_reply(request, table, person), headers={"ETag": tag})
+    written = await write_declaration(request, table, body.toml, Precondition.of(request), new_epoch=body.new_epoch)
+    document = await build_table_reply(request, table, person)
+    return JSONResponse({**document, "changes": build_change_entries(written.changes)}, headers={"ETag": written.tag})
 
 
 @router.post("/tables/{table}/check")

@@ -35,6 +35,21 @@ async def budget(request: Request) -> Response:
     return render(request, "budget.html", person, accounts=accounts, spending=spending, denials=denials, acts=done)
 
 
+@router.get("/report")
+async def show_report(request: Request) -> Response:
+    """The report for a data protection officer; with ``?print`` as a file of its own."""
+    from markupsafe import Markup
+
+    from siloquent.documents.report_html import render_report_body, render_report_page
+
+    person = require_visitor(request, "owner")
+    document = await ledger.build_report(request, person)
+    if "print" in request.query_params:
+        headers = {"Content-Disposition": 'attachment; filename="siloquent-report.html"'}
+        return Response(render_report_page(document), media_type="text/html; charset=utf-8", headers=headers)
+    return render(request, "report.html", person, report=Markup(render_report_body(document)))  # texts are escaped
+
+
 @router.get("/ledger")
 async def show_ledger(request: Request) -> Response:
     person = require_visitor(request, *LEDGER_READERS)

@@ -147,7 +147,7 @@ def _describe_addition(one: dict[str, Any]) -> str:
 
 @router.post("/jobs/{job}/cancel")
 async def cancel_job(request: Request, job: str) -> Response:
-    person = require_visitor(request, "analyst")
+    person = require_visitor(request, "owner", "analyst")
     await read_form(request, person)
     jobs.row_of(get_app_state(request), job, person)
     await asyncio.to_thread(get_app_state(request).jobs.cancel, job, by=person)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,14 +11,17 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from siloquent.errors import SiloquentError
+from siloquent.documents.tables import build_change_entries
+from siloquent.errors import RequestError, SiloquentError
+from siloquent.ledger.rules import ADDS_UP, NEW_PEOPLE
 from siloquent.server.access.scope import require_table
 from siloquent.server.access.tokens import Principal
-from siloquent.server.declaring import Precondition, tag_of, write_declaration
+from siloquent.server.declaring import EpochNeeded, Precondition, tag_of, write_declaration
 from siloquent.server.fixes import PAGE
 from siloquent.server.keeper import is_named, remove_upload
 from siloquent.server.problems import Refused, build_not_found
 from siloquent.server.refreshing import refresh_rows
+from siloquent.server.repeats import check_key
 from siloquent.server.routes import tables
 from siloquent.server.state import get_app_state
 from siloquent.server.web.pages import read_form, render, require_visitor
@@ -39,9 +43,9 @@ async def list_tables(request: Request) -> Response:
 async def declare_table(request: Request) -> Response:
     person = require_visitor(request, "owner")
     if request.method == "GET":
-        return render(request, "declare.html", person, toml="", name="", tag="", problem=None)
+        return _render_declaration(request, person, "", "")
     fields = await read_form(request, person)
-    return await _declare_table(request, person, fields.get("name", "").strip(), fields.get("toml", ""))
+    return await _declare_table(request, person, fields.get("name", "").strip(), fields)
 
 
 @router.api_route("/tables/{table}/edit", methods=["GET", "POST"])
@@ -51,25 +55,42 @@ async def edit_table(request: Request, table: str) -> Response:
     file = Path(request.app.state.folder) / "schemas" / f"{table}.toml"
     if request.method == "POST":
         fields = await read_form(request, person)
-        return await _declare_table(request, person, table, fields.get("toml", ""), fields.get("tag", ""))
+        return await _declare_table(request, person, table, fields)
     if table not in (await get_app_state(request).desk.run(None, lambda session: session.list_tables())):
         raise build_not_found()
     tag = tag_of(file.parent.parent, table)
-    return render(request, "declare.html", person, toml=file.read_text("utf-8"), name=table, tag=tag, problem=None)
+    return _render_declaration(request, person, table, file.read_text("utf-8"), tag=tag)
 
 
-async def _declare_table(request: Request, person: Principal, name: str, toml: str, tag: str = "") -> Response:
-    """Write a form's declaration; ``tag`` is that of the declaration it was made from, which must still be current."""
+def _render_declaration(
+    request: Request, person: Principal, name: str, toml: str, *, status: int = 200, **values: Any
+) -> Response:
+    """Return the form for a table file; ``tag``: of the declaration that it was made from."""
+    told = {"tag": "", "problem": None, "epoch": False, "statements": (ADDS_UP, NEW_PEOPLE), **values}
+    return render(request, "declare.html", person, status=status, toml=toml, name=name, **told)
+
+
+async def _declare_table(request: Request, person: Principal, name: str, fields: Mapping[str, str]) -> Response:
+    """Write a form's declaration; its tag is that of the declaration it was made from, which must still be current."""
+    toml, tag = fields.get("toml", "").replace("\r\n", "\n"), fields.get("tag", "")
+    told: dict[str, Any] = {"status": 422}
     try:
-        await write_declaration(request, name, toml.replace("\r\n", "\n"), Precondition(match=tag or None))
-    except (SiloquentError, Refused) as wrong:
-        if not isinstance(wrong, SiloquentError):
-            if wrong.problem.http_status != 412:
-                raise
-            tag = ""  # an owner who has read it and saves again overwrites another owner's text
-        problem = wrong if isinstance(wrong, SiloquentError) else wrong.problem
-        return render(request, "declare.html", person, status=422, toml=toml, name=name, tag=tag, problem=problem)
-    return RedirectResponse(f"/tables/{name}", status_code=303)
+        statement = fields.get("new_epoch") or None
+        written = await write_declaration(request, name, toml, Precondition(match=tag or None), new_epoch=statement)
+    except EpochNeeded as wrong:
+        told |= {"problem": wrong.problem, "epoch": True, "tag": tag or wrong.tag, "status": 409}
+    except Refused as wrong:
+        if wrong.problem.http_status != 412:
+            raise
+        told |= {"problem": wrong.problem}  # an owner who has read it and saves again overwrites another owner's text
+    except SiloquentError as wrong:
+        told |= {"problem": wrong, "tag": tag}
+    else:
+        if not written.changes:
+            return RedirectResponse(f"/tables/{name}", status_code=303)
+        shown = await tables.build_table_reply(request, name, person)
+        return _render_table(request, person, shown, changes=build_change_entries(written.changes))
+    return _render_declaration(request, person, name, toml, **told)
 
 
 @router.get("/tables/{table}")
@@ -84,7 +105,14 @@ def _render_table(
     request: Request, person: Principal, table: dict[str, Any] | None, *, status: int = 200, **values: Any
 ) -> Response:
     """Return a table's page; ``values``: the card that tells what was just done."""
-    plain: dict[str, Any] = {"report": None, "refreshed": None, "problem": None, "new_rows": None, "asked": []}
+    plain: dict[str, Any] = {
+        "changes": None,
+        "report": None,
+        "refreshed": None,
+        "problem": None,
+        "new_rows": None,
+        "asked": [],
+    }
     return render(request, "table.html", person, status=status, table=table, **{**plain, **values})
 
 
@@ -129,3 +157,49 @@ async def check_table(request: Request, table: str) -> Response:
     except SiloquentError:
         shown = None
     return _render_table(request, person, shown, report=report)
+
+
+@router.api_route("/tables/{table}/discover", methods=["GET", "POST"])
+async def discover(request: Request, table: str) -> Response:
+    """The price of a discovery first, then the job that makes it."""
+    person = require_visitor(request, "owner", "analyst")
+    shown = await tables.build_table_reply(request, table, person)
+    told: dict[str, Any] = {"plan": None, "problem": None, "fields": {}}
+    if request.method == "POST":
+        fields = told["fields"] = await read_form(request, person)
+        try:
+            spec = compose_discovery(table, fields)
+            house = get_app_state(request)
+            if fields.get("act") == "discover":
+                key, most = fields.get("key", ""), fields.get("max_cost") or None
+                check_key(key)
+                asked = {"task": "discover", "spec": spec, "key": key, "max_cost": most}
+                number, _ = await asyncio.to_thread(house.jobs.add, person, **asked)
+                return RedirectResponse(f"/jobs/{number}", status_code=303)
+            async with house.room.hold_place(person.name):
+                told["plan"] = await house.planners.price_job(person, "discover", spec)
+        except SiloquentError as wrong:
+            told |= {"problem": wrong, "status": 422}
+    columns = [one for one in shown["attributes"] if one["type"] not in ("id", "boolean")]
+    chosen = told["fields"].get("column") or request.query_params.get("column", "")
+    return render(request, "discover.html", person, table=shown, columns=columns, chosen=chosen, **told)
+
+
+def compose_discovery(table: str, fields: Mapping[str, str]) -> dict[str, Any]:
+    """Return the spec of a form's discovery; what is left empty takes its default.
+
+    >>> compose_discovery("visits", {"column": "note", "epsilon": "0.2", "at_least": "20", "name": " "})
+    {'table': 'visits', 'column': 'note', 'budget': {'epsilon': '0.2'}, 'at_least': 20}
+
+    Raises:
+        RequestError: a number of persons or values is not a whole number.
+    """
+    said = {key: text for key, value in fields.items() if (text := value.strip())}
+    spec: dict[str, Any] = {"table": table, "column": said.get("column", "")}
+    spec["budget"] = {"epsilon": said.get("epsilon", "")}
+    for key in ("at_least", "keys_each"):
+        if key in said:
+            if not (said[key].isascii() and said[key].isdigit() and len(said[key]) < 12):
+                raise RequestError(f"{key.replace('_', ' ')} is a whole number, not {said[key][:40]!r}.", fix="20")
+            spec[key] = int(said[key])
+    return spec | {key: said[key] for key in ("delta", "name") if key in said}

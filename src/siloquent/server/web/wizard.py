@@ -1,37 +1,69 @@
-"""A form for a table's declaration, column by column. It knows the columns' names and nothing about their rows."""
+"""The questions of ``siloquent declare`` in the browser: they know the columns' names and types, and read no row.
+
+The answers so far are kept in the file that the command keeps them in, so either can go on where the other stopped.
+"""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import quote, urlencode
 
 from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from siloquent.errors import SchemaError, SiloquentError
-from siloquent.schema.declaring import ColumnHeader, parse_meaning
-from siloquent.schema.declaring.names import HINTS, find_topic, is_person_like, propose_meaning
-from siloquent.schema.files.toml import quote_text
-from siloquent.server.declaring import write_declaration
-from siloquent.server.problems import Refused
+from siloquent.errors import RequestError, SiloquentError
+from siloquent.schema.declaring import ColumnHeader, DeclarationQuestion, GivenAnswers, TableDraft, find_next_question
+from siloquent.schema.declaring.draft import apply_answers
+from siloquent.schema.declaring.kept_files import DeclarationFiles, require_table_name
+from siloquent.schema.declaring.questions import answer_question, list_open_questions
+from siloquent.schema.declaring.summary import describe_columns, describe_rest
+from siloquent.server.access.tokens import Principal
+from siloquent.server.declaring import Precondition, require_source, write_declaration
+from siloquent.server.problems import Refused, build_not_found
 from siloquent.server.routes import tables
 from siloquent.server.state import get_app_state
-from siloquent.server.upload_inspection import read_parquet_columns
+from siloquent.server.web import wizard_forms as forms
 from siloquent.server.web.pages import read_form, render, require_visitor
 from siloquent.server.web.uploading import take_file
 
+if TYPE_CHECKING:
+    from siloquent.api import Session
+
 router = APIRouter(include_in_schema=False)
-TYPES = ("category", "integer", "real", "boolean", "date", "id", "text")
-MAX_COLUMNS = 300
-_NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?")
+T = TypeVar("T")
+WHOLE = ("empty", "person", "max_rows", "rows", "epsilon", "delta_events")
+"""The questions about the whole table, which may be answered again."""
+_COLUMNS = ("accept", "columns")
+
+
+@dataclass(frozen=True, slots=True)
+class DeclarationState:
+    """A declaration in the making, as its file has it, with the answers that no longer fit."""
+
+    place: DeclarationFiles
+    draft: TableDraft
+    header: bool = False
+    faults: tuple[RequestError, ...] = ()
+
+    def keep(self, draft: TableDraft) -> None:
+        """Keep the answers of ``draft``."""
+        self.place.keep(draft, header=self.header)
 
 
 @router.get("/declare")
 async def begin(request: Request) -> Response:
     person = require_visitor(request, "owner")
-    return render(request, "wizard.html", person, uploads=tables.read_uploads(get_app_state(request)))
+    begun = await asyncio.to_thread(_list_begun, Path(request.app.state.folder) / "schemas")
+    return render(request, "wizard.html", person, uploads=tables.read_uploads(get_app_state(request)), begun=begun)
+
+
+def _list_begun(folder: Path) -> list[str]:
+    return sorted(one.name.removesuffix(".answers") for one in folder.glob("[!.]*.answers"))
 
 
 @router.post("/declare/upload")
@@ -40,136 +72,278 @@ async def upload(request: Request) -> Response:
     made, _ = await take_file(request, person)
     if made is None:
         raise Refused(422, "request_unreadable", "No file was selected.", fix="select a CSV or Parquet file")
-    return RedirectResponse(f"/declare/{made['id']}", status_code=303)
+    return RedirectResponse(f"/declare/source?{urlencode({'source': made['source']})}", status_code=303)
 
 
-@router.api_route("/declare/{upload}", methods=["GET", "POST"])
-async def columns(request: Request, upload: str) -> Response:
-    person, house = require_visitor(request, "owner"), get_app_state(request)
-    found = next((one for one in tables.read_uploads(house) if one["id"] == upload), None)
-    if found is None:
-        raise Refused(404, "not_found", "There is no such upload.", fix="/declare")
-    fields, problem = await read_form(request, person) if request.method == "POST" else {}, None
-    names = await read_column_names(
-        Path(request.app.state.folder) / str(found["source"]).partition(":")[2], str(found["form"])
-    )
-    if request.method != "POST":
-        fields = propose_fields(names)
-    if request.method == "POST":
+@router.api_route("/declare/source", methods=["GET", "POST"])
+async def describe_source(request: Request) -> Response:
+    """The table's name, and how its file is read; of a file whose first line may be a row, whether it is a header."""
+    person = require_visitor(request, "owner")
+    told: dict[str, Any] = {"problem": None, "doubt": "", "status": 200}
+    if request.method == "GET":
+        fields = await _propose_source(request, person, request.query_params.get("source", "")[:1_000])
+    else:
+        fields = await read_form(request, person)
         try:
-            name, toml = fields.get("name", "").strip(), compose_table_file(fields, names, source=str(found["source"]))
-            await write_declaration(request, name, toml)
-            return RedirectResponse(f"/tables/{name}", status_code=303)
-        except SiloquentError as wrong:
-            problem = wrong
-    return render(
-        request,
-        "wizard_columns.html",
-        person,
-        status=422 if problem else 200,
-        names=list(enumerate(names)),
-        types=TYPES,
-        fields=fields,
-        hints={place: HINTS.get(find_topic(name), "") for place, name in enumerate(names)},
-        problem=problem,
-        upload=found,
-    )
+            told["doubt"] = await _start(request, person, fields)
+            if not told["doubt"]:
+                return RedirectResponse(f"/declare/table/{quote(fields['name'].strip())}", status_code=303)
+        except (SiloquentError, Refused) as wrong:
+            told |= {"problem": wrong.problem if isinstance(wrong, Refused) else wrong}
+        told["status"] = 422
+    return render(request, "wizard_source.html", person, fields=fields, **told)
 
 
-async def read_column_names(file: Path, form: str) -> list[str]:
-    """Return the column names: the first line of a CSV file, the footer of a Parquet file; no row is unpacked.
+async def _propose_source(request: Request, person: Principal, source: str) -> dict[str, str]:
+    """Return the fields for a source; of a declaration in the making, as they were."""
+    name = request.query_params.get("table", "")[:63]
+    if not name:
+        return {"source": source}
+    state = await _load(request, person, name)
+    fields = {"name": name, "source": state.draft.source.address, "again": "yes"}
+    return {**fields, **forms.read_reading(state.draft.source.reading)}
+
+
+async def _start(request: Request, person: Principal, fields: Mapping[str, str]) -> str:
+    """Begin a declaration, or read its source in another way; return a doubt about its first line, if there is one.
 
     Raises:
-        SchemaError: the names cannot be read, or are more than a form holds.
+        SiloquentError, Refused: the source is not one that an owner may name, or cannot be read; the name is taken.
     """
-    from siloquent.api import read_csv_header
+    source, name = fields.get("source", "").strip(), fields.get("name", "").strip()
+    allowed, folder = get_app_state(request).settings.sources, Path(request.app.state.folder)
+    require_table_name(name, fix="visits")
+    if not source:
+        raise RequestError("No source is named.", fix="csv:data/visits.csv")
+    await asyncio.to_thread(require_source, allowed, source, folder, name)
 
-    if form == "csv":
-        names, _, _ = read_csv_header(file)
-    else:
-        names = await read_parquet_columns(file)
-    if not 1 <= len(names) <= MAX_COLUMNS:
-        raise SchemaError(
-            f"The form takes 1 to {MAX_COLUMNS} columns, not {len(names)}.", fix="write the table file by hand"
+    def work(session: Session) -> str:
+        from siloquent.api import read_source
+        from siloquent.schema.declaring.header import describe_header_doubt
+
+        place = DeclarationFiles(session.workspace, name)
+        _require_free(place, again=fields.get("again") == "yes")
+        found = read_source(source, session.workspace, forms.compose_reading(fields))
+        header = fields.get("header") == "yes" or bool(fields.get("names", "").strip())
+        doubt = "" if header else describe_header_doubt(found, source.partition(":")[2])
+        if not doubt:
+            answers = place.load().answers if place.kept.is_file() else GivenAnswers()
+            place.keep(TableDraft(name, found, {}, answers=answers), header=header)
+        return doubt
+
+    return await _read(request, person, work)
+
+
+def _require_free(place: DeclarationFiles, *, again: bool) -> None:
+    """Refuse the name of a table that is declared, or being declared unless that goes on.
+
+    Raises:
+        RequestError: the name is taken.
+    """
+    if place.file.exists():
+        raise RequestError(f"A table {place.table!r} is declared already.", fix="another name, or edit its declaration")
+    if place.kept.exists() and not again:
+        raise RequestError(f"A table {place.table!r} is being declared.", fix="another name, or continue that one")
+
+
+async def _read(request: Request, person: Principal, work: Callable[[Session], T]) -> T:
+    """Return the result of work that reads a source's names and types."""
+    house = get_app_state(request)
+    async with house.room.hold_place(person.name):
+        return await house.heavy.run_in_turn(person.name, None, work)
+
+
+async def _load(request: Request, person: Principal, table: str) -> DeclarationState:
+    """Load a declaration in the making.
+
+    Raises:
+        Refused: 404, there is none. SiloquentError: its source cannot be read any more.
+    """
+
+    def work(session: Session) -> DeclarationState:
+        from siloquent.api import read_source
+        from siloquent.schema.declaring import start_draft
+        from siloquent.schema.declaring.lists import build_list_finder, list_declared_columns
+
+        place = DeclarationFiles(session.workspace, table)
+        if not place.kept.is_file():
+            raise build_not_found()
+        kept = place.load()
+        require_source(get_app_state(request).settings.sources, kept.source, session.workspace.folder, table)
+        found = read_source(kept.source, session.workspace, kept.reading)
+        draft = start_draft(
+            found,
+            name=table,
+            find_list=build_list_finder(session.workspace, found.address),
+            declared=list_declared_columns(session.workspace, table),
         )
-    return list(names)
+        draft, faults = apply_answers(draft, kept.answers)
+        return DeclarationState(place, draft, kept.header, tuple(faults))
+
+    try:
+        require_table_name(table, fix="visits")
+    except RequestError:
+        raise build_not_found() from None
+    return await _read(request, person, work)
 
 
-def propose_fields(names: list[str]) -> dict[str, str]:
-    """Return the form's fields as the columns' names suggest them, for the owner to correct; no row is read.
-
-    >>> propose_fields(["age"])["hi-0"], propose_fields(["patient"])["unit"], propose_fields(["x"])
-    ('120', 'patient', {})
-    """
-    fields: dict[str, str] = {}
-    for place, name in enumerate(names):
-        column = ColumnHeader(name)
-        proposal = propose_meaning(column) if column.is_declarable else None
-        meaning = parse_meaning(proposal.meaning, column) if proposal else None
-        if meaning is None or meaning.type not in TYPES:
-            continue
-        limit = str(meaning.max_bytes) if meaning.type == "text" else meaning.hi
-        said = {"type": meaning.type, "lo": meaning.lo, "hi": limit, "grid": meaning.grid}
-        said["outside"] = meaning.outside if meaning.lo else ""
-        fields |= {f"{key}-{place}": value for key, value in said.items() if value}
-        if meaning.type == "id" and is_person_like(name):
-            fields.setdefault("unit", name)
-    return fields
-
-
-def compose_table_file(fields: Mapping[str, str], names: list[str], *, source: str) -> str:
-    """Return the table file for the form's fields. Empty fields are left out, so that their absence is an error.
-
-    >>> fields = {"name": "t", "type-0": "integer", "lo-0": "0", "hi-0": "9", "epsilon": "1"}
-    >>> '{ name = "age", type = "integer", lo = 0, hi = 9 }' in compose_table_file(fields, ["age"], source="csv:t.csv")
-    True
-    """
-    attributes = [line for place, name in enumerate(names) if (line := _compose_attribute(fields, place, name))]
-    unit = '{ kind = "row" }'
-    if fields.get("unit"):
-        max_rows = _format_number(fields.get("max_rows", ""))
-        unit = f'{{ kind = "user", column = {quote_text(fields["unit"])}, max_rows = {max_rows} }}'
-    given = {name: fields.get(name, "").strip() for name in ("size_hint", "epsilon", "delta")}
-    lines = [
-        "format = 1",
-        "attribute = [",
-        *(f"  {one}," for one in attributes),
-        "]",
-        "",
-        "[table]",
-        f"name = {quote_text(fields.get('name', '').strip())}",
-        f"source = {quote_text(source)}",
-        f"adjacency = {quote_text(fields.get('adjacency', 'add-remove'))}",
-        *([f"size_hint = {_format_number(given['size_hint'])}"] if given["size_hint"] else []),
-        f"unit = {unit}",
-        "",
-        "[budget]",
-        f"accountant = {quote_text('zcdp' if given['delta'] else 'pure')}",
-        *(f"{name} = {quote_text(given[name])}" for name in ("epsilon", "delta") if given[name]),
-    ]
-    return "\n".join(lines) + "\n"
+@router.api_route("/declare/table/{table}", methods=["GET", "POST"])
+async def ask(request: Request, table: str) -> Response:
+    """The next open question, or the one that is asked for again; at the end everything, to be confirmed."""
+    person = require_visitor(request, "owner")
+    fields = await read_form(request, person) if request.method == "POST" else {}
+    state = await _load(request, person, table)
+    if fields.get("act") == "discard":
+        await asyncio.to_thread(state.place.kept.unlink)
+        return RedirectResponse("/declare", status_code=303)
+    if fields.get("act") == "declare":
+        return await _declare(request, person, state)
+    question = _find_question(state.draft, fields or request.query_params)
+    if question is None:
+        return _render_summary(request, person, state)
+    if not fields or (fields.get("question", "") in _COLUMNS) != (question.key in _COLUMNS):
+        return _render_question(request, person, state, question)  # also if another page has answered that one
+    draft, problem, faults = _answer(state.draft, question, fields)
+    if draft is not state.draft:
+        await asyncio.to_thread(state.keep, draft)
+    if problem or faults:
+        kept = replace(state, draft=draft)
+        return _render_question(request, person, kept, question, fields=fields, problem=problem, faults=faults)
+    return RedirectResponse(f"/declare/table/{quote(table)}", status_code=303)
 
 
-def _compose_attribute(fields: Mapping[str, str], place: int, name: str) -> str:
-    """Return one column's line; empty if the column is left out."""
-    kind = fields.get(f"type-{place}", "")
-    if not kind:
-        return ""
-    said = {key: fields.get(f"{key}-{place}", "").strip() for key in ("lo", "hi", "grid", "values", "null", "outside")}
-    parts = [f"name = {quote_text(name)}", f"type = {quote_text(kind)}"]
-    if kind == "category":
-        values = [quote_text(one.strip()) for one in said["values"].splitlines() if one.strip()]
-        parts.append(f"values = [{', '.join(values)}]")
-    if kind in ("integer", "real", "date"):
-        parts += [f"{key} = {_format_number(said[key])}" for key in ("lo", "hi", "grid") if said[key]]
-        parts += [f"outside = {quote_text(said['outside'])}"] if said["outside"] else []
-    if kind == "text":
-        parts.append(f"max_bytes = {_format_number(said['hi'])}")
-    if kind not in ("id", "text") and said["null"]:
-        parts.append(f"null = {quote_text(said['null'])}")
-    return f"{{ {', '.join(parts)} }}"
+def _find_question(draft: TableDraft, asked: Mapping[str, str]) -> DeclarationQuestion | None:
+    """Return the question that ``asked`` names, although it was answered before; otherwise the next open one."""
+    number, key = asked.get("column", ""), asked.get("question", "")
+    if number.isascii() and number.isdigit() and int(number[:6]) < len(draft.columns):
+        column = draft.columns[int(number[:6])]
+        if column.is_declarable:
+            text = f"What could stand in {column.shown}?"
+            return DeclarationQuestion("columns", text, columns=(column,))
+    if key in WHOLE and getattr(draft.answers, key) is not None:
+        reopened = replace(draft, answers=replace(draft.answers, **{key: None}))
+        return next((one for one in list_open_questions(reopened) if one.key == key), None)
+    return find_next_question(draft)
 
 
-def _format_number(text: str) -> str:
-    """Return a number unchanged and anything else as quoted text, which the table file's reader then rejects."""
-    return text.strip() if _NUMBER.fullmatch(text.strip()) else quote_text(text.strip())
+def _answer(
+    draft: TableDraft, question: DeclarationQuestion, fields: Mapping[str, str]
+) -> tuple[TableDraft, RequestError | None, dict[int, RequestError]]:
+    """Return the draft with the form's answer, and what is wrong with it: in all, or of each column."""
+    try:
+        if question.key not in _COLUMNS:
+            if question.key == "empty":
+                draft = replace(draft, nulls={})
+            return answer_question(draft, question, forms.compose_answer(question, draft, fields)), None, {}
+        if fields.get("act") == "accept all":
+            return answer_question(draft, question, "yes"), None, {}
+        shown = _list_shown(draft, question, fields)
+        draft, faults = forms.say_fields(draft, shown, fields)
+        return draft, None, faults
+    except RequestError as wrong:
+        return draft, wrong, {}
+
+
+def _list_shown(
+    draft: TableDraft, question: DeclarationQuestion, fields: Mapping[str, str]
+) -> tuple[ColumnHeader, ...]:
+    """Return the columns that the form had: those that it names, so that a page sent twice says the same twice."""
+    named = [int(one) for one in fields.get("places", "").split(",") if one.isascii() and one.isdigit()]
+    known = [draft.columns[place] for place in named[: forms.COLUMNS_A_PAGE] if place < len(draft.columns)]
+    return tuple(one for one in known if one.is_declarable) or question.columns[: forms.COLUMNS_A_PAGE]
+
+
+def _render_question(
+    request: Request,
+    person: Principal,
+    state: DeclarationState,
+    question: DeclarationQuestion,
+    *,
+    fields: Mapping[str, str] | None = None,
+    problem: RequestError | None = None,
+    faults: Mapping[int, RequestError] | None = None,
+) -> Response:
+    """Return the page of one question; ``faults``: of its columns, by their place on the page."""
+    draft = state.draft
+    is_columns = question.key in _COLUMNS
+    shown = _list_shown(draft, question, fields or {}) if is_columns else ()
+    numbers = {column.name: place for place, column in enumerate(draft.columns)}
+    decided = sum(column.name in draft.meanings for column in draft.columns)
+    current = draft.answers.person if question.key == "person" else getattr(draft.answers, question.key, None)
+    return render(
+        request,
+        "wizard_question.html",
+        person,
+        status=422 if problem or faults else 200,
+        table=draft.name,
+        question=question,
+        columns=forms.describe_columns(draft, shown),
+        places=",".join(str(numbers[column.name]) for column in shown),
+        column=numbers[shown[0].name] if is_columns and len(question.columns) == 1 == len(shown) else "",
+        more=len(question.columns) - len(shown),
+        fields=dict(fields) if fields is not None else forms.propose_fields(draft, shown),
+        kinds=forms.KINDS,
+        empty=forms.list_empty(draft) if question.key == "empty" else [],
+        names=[column.name for column in draft.columns if column.is_declarable],
+        current=current if isinstance(current, str) else "",
+        problem=problem,
+        faults=faults or {},
+        left_out=state.faults if fields is None else (),
+        done=decided,
+        total=len(draft.columns),
+    )
+
+
+def _render_summary(
+    request: Request, person: Principal, state: DeclarationState, problem: Any = None, status: int = 200
+) -> Response:
+    """Return the page with everything that was said."""
+    draft = state.draft
+    return render(
+        request,
+        "wizard_summary.html",
+        person,
+        status=status,
+        table=draft.name,
+        columns=describe_columns(draft),
+        declarable=[column.is_declarable for column in draft.columns],
+        rest=describe_rest(draft),
+        answers=[(key, said) for key in WHOLE if (said := getattr(draft.answers, key)) is not None],
+        source=draft.source,
+        problem=problem,
+    )
+
+
+async def _declare(request: Request, person: Principal, state: DeclarationState) -> Response:
+    """Write the table file of a finished declaration, unless there is one by now."""
+    from siloquent.schema.declaring import compose_table_file
+
+    draft = state.draft
+    if find_next_question(draft) is not None:
+        return RedirectResponse(f"/declare/table/{quote(draft.name)}", status_code=303)
+    try:
+        toml = compose_table_file(draft, origin=draft.source.address.partition(":")[2])
+        await write_declaration(request, draft.name, toml, Precondition(none_match="*"))
+    except (SiloquentError, Refused) as wrong:
+        problem = wrong.problem if isinstance(wrong, Refused) else wrong
+        return _render_summary(request, person, state, problem, status=422)
+    await asyncio.to_thread(state.place.kept.unlink, missing_ok=True)
+    return RedirectResponse(f"/declare/done/{quote(draft.name)}", status_code=303)
+
+
+@router.get("/declare/done/{table}")
+async def finish(request: Request, table: str) -> Response:
+    """The new declaration and the price of a first query; no row is read."""
+    person = require_visitor(request, "owner")
+
+    def work(session: Session) -> tuple[Any, ...]:
+        from siloquent.documents.first_query import price_first_query
+
+        if table not in session.list_tables():
+            raise build_not_found()
+        schema = session.schema(table)
+        return schema, price_first_query(session.workspace, schema)
+
+    schema, first = await _read(request, person, work)
+    unknown = [one.name for one in schema.domain if one.kind == "text"]
+    return render(request, "wizard_done.html", person, schema=schema, first=first, unknown=unknown)

@@ -31,6 +31,18 @@ class FirstQuery:
     price: Fraction
     share: Fraction
 
+    def describe(self) -> str:
+        """Return a sentence with its price, and how often the budget would pay it."""
+        from siloquent.documents.ledger import format_significant
+
+        percent, times = format_significant(self.share * 100, "up"), int(1 / self.share)
+        price = f"{self.symbol} {format_significant(self.price, 'up')}"
+        return f"A first query costs {percent} % of the budget ({price}); the budget pays for about {times:,} like it"
+
+    def to_json(self) -> dict[str, str | float]:
+        """Return the query as part of a document of kind ``siloquent/declaration/1``."""
+        return {"query": self.text, "symbol": self.symbol, "price": str(self.price), "share": float(self.share)}
+
 
 def price_first_query(workspace: Workspace, schema: TableSchema) -> FirstQuery | None:
     """Return a query over the new table whose error its rows do not drown in; None if none can be priced.

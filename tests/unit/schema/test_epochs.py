@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from siloquent.cli.ledger.epochs import declare_epoch
 from siloquent.schema.build import parse_schema
+from siloquent.schema.files.epochs import declare_epoch
 
 TOML = """\
 format = 1  # epoch = 7 in a comment stays

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import os
+import re
+import secrets  # allowed: a file's name, no noise
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from siloquent.errors import RequestError
+from siloquent.foreign import DocumentTooLarge, read_text
+from siloquent.schema.declaring.answers import GivenAnswers, KeptDeclaration, read_answers, read_kept, write_answers
+from siloquent.schema.files.toml import MAX_BYTES
 
 if TYPE_CHECKING:
-    from siloquent.schema.declaring import GivenAnswers, TableDraft
+    from siloquent.schema.declaring import TableDraft
     from siloquent.schema.workspace import Workspace
+
+_TABLE = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,62}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +39,18 @@ class DeclarationFiles:
         """The answers so far."""
         return self.workspace.schemas / f"{self.table}.answers"
 
-    def keep(self, draft: TableDraft) -> None:
-        """Write the answers so far."""
-        from siloquent.schema.declaring import write_answers
+    def keep(self, draft: TableDraft, *, header: bool = False) -> None:
+        """Write the answers so far; ``header``: the owner has confirmed that the first line names the columns."""
+        source = draft.source
+        _write(self.kept, write_answers(KeptDeclaration(source.address, draft.answers, source.reading, header)))
 
-        _write(self.kept, write_answers(draft.source.address, draft.answers))
+    def load(self) -> KeptDeclaration:
+        """Read the declaration in the making.
+
+        Raises:
+            RequestError: there is none, or its file cannot be read. SchemaError: it holds no answers.
+        """
+        return read_kept(_read_text(self.kept))
 
     def write(self, text: str) -> Path | None:
         """Write the table file and remove the kept answers; return the copy of the table file that was there."""
@@ -52,19 +66,29 @@ def read_answers_file(file: Path) -> GivenAnswers:
     Raises:
         RequestError: it cannot be read. SchemaError: it holds no answers.
     """
-    from siloquent.foreign import DocumentTooLarge, read_text
-    from siloquent.schema.declaring import read_answers
-    from siloquent.schema.files.toml import MAX_BYTES
+    return read_answers(_read_text(file))
 
+
+def require_table_name(name: str, *, fix: str) -> None:
+    """Refuse the name of a table that no table file can have.
+
+    Raises:
+        RequestError: it is not letters, digits and underscores.
+    """
+    if not _TABLE.fullmatch(name):
+        raise RequestError("A table's name takes 1 to 63 letters, digits and '_', starting with a letter.", fix=fix)
+
+
+def _read_text(file: Path) -> str:
     try:
-        return read_answers(read_text(file, MAX_BYTES))
+        return read_text(file, MAX_BYTES)
     except (OSError, UnicodeDecodeError, DocumentTooLarge):
         raise RequestError(f"{file} cannot be read as a UTF-8 text of answers.", fix="--answers FILE") from None
 
 
 def _write(path: Path, text: str) -> None:
     """Write a file whole or not at all."""
-    building = path.with_name(f".{path.name}.{os.getpid()}")
+    building = path.with_name(f".{path.name}.{secrets.token_hex(4)}")  # allowed: a name
     try:
         building.write_text(text, encoding="utf-8", errors="surrogatepass", newline="")
         os.replace(building, path)
