@@ -173,8 +173,9 @@ async def discover(request: Request, table: str) -> Response:
             if fields.get("act") == "discover":
                 key, most = fields.get("key", ""), fields.get("max_cost") or None
                 check_key(key)
-                asked = {"task": "discover", "spec": spec, "key": key, "max_cost": most}
-                number, _ = await asyncio.to_thread(house.jobs.add, person, **asked)
+                number, _ = await asyncio.to_thread(
+                    house.jobs.add, person, task="discover", spec=spec, key=key, max_cost=most
+                )
                 return RedirectResponse(f"/jobs/{number}", status_code=303)
             async with house.room.hold_place(person.name):
                 told["plan"] = await house.planners.price_job(person, "discover", spec)

@@ -221,7 +221,8 @@ def _find_question(draft: TableDraft, asked: Mapping[str, str]) -> DeclarationQu
             text = f"What could stand in {column.shown}?"
             return DeclarationQuestion("columns", text, columns=(column,))
     if key in WHOLE and getattr(draft.answers, key) is not None:
-        reopened = replace(draft, answers=replace(draft.answers, **{key: None}))
+        cleared: dict[str, Any] = {key: None}
+        reopened = replace(draft, answers=replace(draft.answers, **cleared))
         return next((one for one in list_open_questions(reopened) if one.key == key), None)
     return find_next_question(draft)
 
