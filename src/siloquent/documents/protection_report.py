@@ -1,4 +1,4 @@
-"""What is declared of private tables, who may ask and what was spent: one report for a data protection officer.
+"""The report for a data protection officer: declarations of private tables, who may ask and what was spent.
 
 The document is built from declarations and the ledger; no row is read. Text and HTML are made of its sections alone.
 """
@@ -40,7 +40,7 @@ REVEALS: Mapping[str, str] = {
     "date": "counts and quantiles of days within its bounds",
     "datetime": "counts and quantiles of moments within its bounds",
 }
-"""What answers tell of a column of each type, always with noise and for groups, never for a person."""
+"""The facts that answers tell of a column of each type, always with noise and for groups, never for a person."""
 EVERYBODY = "every analyst who has access"
 
 

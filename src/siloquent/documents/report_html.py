@@ -36,19 +36,19 @@ def render_report_body(document: Mapping[str, Any]) -> str:
 
 def _render_section(section: ReportSection, heading: str) -> str:
     facts = "".join(f"<dt>{_text(label)}</dt><dd>{_text(said)}</dd>" for label, said in section.facts)
-    tables = "".join(_render_table(*one) for one in section.tables)
+    tables = "".join(_render_table(section.title, *one) for one in section.tables)
     facts = f"<dl>{facts}</dl>" if facts else ""
     return f"<section><{heading}>{_text(section.title)}</{heading}>{facts}{tables}</section>"
 
 
-def _render_table(caption: str, headings: tuple[str, ...], rows: tuple[tuple[str, ...], ...]) -> str:
+def _render_table(title: str, caption: str, headings: tuple[str, ...], rows: tuple[tuple[str, ...], ...]) -> str:
     head = "".join(f'<th scope="col">{_text(one)}</th>' for one in headings)
     body = "".join(
         f'<tr><th scope="row">{_text(row[0])}</th>{"".join(f"<td>{_text(one)}</td>" for one in row[1:])}</tr>'
         for row in rows
     )
     return (
-        f'<div class="scroll" tabindex="0" role="region" aria-label="{_text(caption)}"><table>'
+        f'<div class="scroll" tabindex="0" role="region" aria-label="{_text(f"{caption}: {title}")}"><table>'
         f"<caption>{_text(caption)}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
     )
 

@@ -88,7 +88,7 @@ class Refreshed(ApiDocument):
 
 
 class ProtectionReport(ApiDocument):
-    """What is declared, who may ask and what was spent (``siloquent/protection-report/1``)."""
+    """A report on declarations, who may ask and what was spent (``siloquent/protection-report/1``)."""
 
     at = DocumentField(read_text)
     ledger = DocumentField(read_object, shown=False)

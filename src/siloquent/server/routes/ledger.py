@@ -107,7 +107,7 @@ async def list_spending(request: Request, person: CurrentUser) -> dict[str, Any]
 async def show_report(
     request: Request, person: CurrentUser, table: Annotated[str | None, Query(max_length=64)] = None
 ) -> dict[str, Any]:
-    """What is declared, who may ask and what was spent, of one table or all: for a data protection officer."""
+    """Report declarations, who may ask and what was spent, of one table or all, to a data protection officer."""
     return await build_report(request, person, table)
 
 
