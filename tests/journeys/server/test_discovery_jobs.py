@@ -69,4 +69,4 @@ def test_an_owner_discovers_on_the_account_of_the_table_and_starts_no_other_job(
         sketch = {"task": "sketch", "spec": {"table": "visits", "features": ["age"], "budget": {"epsilon": "1"}}}
         for path in ("/v1/jobs", "/v1/jobs/prices"):
             refused = owner.post(path, json=sketch, headers={"Idempotency-Key": "s"})
-            assert (refused.status_code, refused.json()["code"]) == (403, "not_allowed"), refused.text
+            assert (refused.status_code, refused.json()["code"]) == (422, "request_invalid"), refused.text

@@ -34,8 +34,8 @@ def check_job(person: Principal, task: str, spec: Mapping[str, Any]) -> None:
     """
     if person.role == "owner" and task != OWNERS_TASK:
         raise Refused(
-            403,
-            "not_allowed",
+            422,
+            "request_invalid",
             "An owner discovers values for declarations; other work is charged to an analyst.",
             fix="ask with a token of the role analyst",
         )
