@@ -15,6 +15,7 @@ from siloquent.documents.tables import build_refresh_document
 from siloquent.errors import SchemaError
 from siloquent.fixes import RunCommand, build_fix, let_owner_run
 from siloquent.server.access.acts import write_act
+from siloquent.server.access.guard import require_open
 from siloquent.server.access.tokens import Principal
 from siloquent.server.declaring import is_permitted, require_source
 from siloquent.server.problems import Refused, build_not_found
@@ -32,13 +33,15 @@ async def refresh_rows(
     Args:
         source: The new rows, as a table file names them; None: the table's own source holds them already.
     Raises:
-        Refused: 404; 422, the new rows or the table's own are not in a place that an owner may name.
+        Refused: 401, the token was revoked meanwhile; 404; 422, the new rows or the table's own are not in a place that
+            an owner may name.
         SchemaError, DataError: the rows do not fit the declaration or cannot be read; they stay as they were.
         LedgerError: the declaration needs the owner's decision first.
     """
     house, folder = get_app_state(request), Path(request.app.state.folder)
 
     def work(session: Any) -> tuple[dict[str, Any], str]:
+        require_open(house, person)  # the request may have waited for its turn
         if table not in session.list_tables():
             raise build_not_found()
         own = session.schema(table).source
