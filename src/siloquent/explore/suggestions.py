@@ -75,10 +75,13 @@ def _mend(session: WorkspaceSession, query: Query, refused: SiloquentError) -> F
     """Return the question that is meant, if one like ``query`` can be asked; otherwise where its names are listed."""
     with suppress(SiloquentError):
         asked = session.schema(query.table)
-        if query.join is not None and query.join.table not in {one.name for one in asked.public}:
-            # The same question about only its first table: the other one is private, and may be unknown to the asker.
+        is_public = query.join is not None and query.join.table in {one.name for one in asked.public}
+        if query.join is not None and not (
+            is_public and (refused.remedy.find(AskWith) or refused.code != "unknown_name")
+        ):
+            # The same question about only its first table: another private one may be unknown to the asker.
             mended = mend(_render_plain(replace(query, join=None)), [asked])
-            return build_fix(AskWith(mended)) if mended else refused.remedy
+            return build_fix(AskWith(mended)) if mended else refused.remedy or build_fix(run("show", asked.name))
         others = [] if query.join is None else list(asked.public)
         if not others and (mended := mend(_render_plain(query), [asked], wrong=refused)):
             return build_fix(AskWith(mended))

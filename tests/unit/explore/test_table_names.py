@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import siloquent as sq
+from benchmarks.suites.tables import build_workspace
 from siloquent.errors import RequestError, UnknownName
 from siloquent.explore.examples import read_question
 
@@ -77,3 +78,12 @@ def test_a_join_with_a_private_table_offers_the_question_about_the_first(
         session.explain(f"SELECT {asked} ERROR 50")
     assert refused.value.fix.startswith(f"SELECT {offered}")
     session.explain(refused.value.fix)
+
+
+def test_an_expression_with_a_public_number_offers_the_question_about_the_private_table(tmp_path: Path) -> None:
+    build_workspace(tmp_path / "w")
+    with sq.open(tmp_path / "w") as session:
+        with pytest.raises(UnknownName, match="beds") as refused:
+            session.explain("SELECT SUM(days / beds) FROM visits JOIN wards USING (ward) BUDGET 1 EPSILON")
+        assert refused.value.fix.startswith("SELECT SUM(")
+        session.explain(refused.value.fix)

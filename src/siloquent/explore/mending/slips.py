@@ -92,6 +92,8 @@ REPLACEMENTS: tuple[tuple[str, str], ...] = (
     (r"\bCOUNT\b(?!\s*\()\s*(?:\*\s*\)?)?", "COUNT(*) "),
     (r"\s*\b(?:OVER|FILTER)\s*\([^()]*\)", ""),
     (r"\bCOUNT\(\*\)\s*,\s*COUNT\(\*\)", "COUNT(*)"),
+    (rf"\b(SUM|AVG|VAR|STDDEV|MEDIAN)\s*\(\s*({NAME})\s*(?:[-+*%]|//?)\s*{NAME}\s*\)", r"\1(\2)"),
+    (rf"\b(SUM|AVG|VAR|STDDEV|MEDIAN)\s*\(\s*{NAME}\s*(?:[-+*%]|//?)\s*({NAME})\s*\)", r"\1(\2)"),
     # items, tables, groups and order
     (r"\bSELECT\s+(?:TOP\s+\d+\s+)?\*", "SELECT COUNT(*)"),
     (r"\bSELECT\s+(?:TOP\s+\d+|ALL|DISTINCT)\s+", "SELECT "),
