@@ -232,7 +232,7 @@ def test_what_is_left_is_what_is_granted(rate: float, burst: int) -> None:
 
 def fields(text: str) -> dict[str, int]:
     name, *parts = text.split(";")
-    assert name == '"token"'
+    assert name == '"person"'
     return {part[0]: int(part[2:]) for part in parts}
 
 
