@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import random
 from collections.abc import Iterator
 from fractions import Fraction
@@ -163,6 +164,27 @@ def test_what_would_not_be_exact_is_refused_with_a_question_that_is(
         session.explain(f"SELECT {text} FROM visits BUDGET 0.01 EPSILON")
     assert any(word in refused.value.fix for word in ("round(", "age // days"))
     assert session.explain(refused.value.fix).price
+
+
+PLANNED = [
+    "SELECT ward, SUM(price * (1 - cut)) AS s, AVG(age * days) AS a FROM visits WHERE upper(coalesce(ward, town)) LIKE "
+    "'B%' OR price < parts GROUP BY ward BUDGET 5 EPSILON",
+    "SELECT MEDIAN(age * days) AS m, VAR(age - days) AS v FROM visits WHERE age > days * 3 BUDGET 6 EPSILON",
+]
+
+
+@pytest.mark.parametrize("text", PLANNED)
+def test_a_plan_travels_is_replayed_under_its_key_and_is_used_again(
+    text: str, engines: tuple[Session, duckdb.DuckDBPyConnection]
+) -> None:
+    session, _ = engines
+    sent = pickle.loads(pickle.dumps(session.prepare(text).portable))  # noqa: S301
+    assert sent.course.schema == DECLARED
+    first, again = session.ask(text, key=f"{len(text)}"), session.ask(text, key=f"{len(text)}")
+    assert (first, again.replayed) == (again, True)
+    assert session.ask(f"{text} REUSE ANY").cost.amount == 0
+    other = text.replace("days * 3", "days * 2").replace("price < parts", "price <= parts")
+    assert session.explain(f"{other} REUSE ANY").price
 
 
 CELLS = st.integers(-3, 2**40)
