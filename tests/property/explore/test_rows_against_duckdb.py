@@ -245,7 +245,8 @@ def test_no_row_whatever_its_cells_leaves_the_bounds(seed: int, rows: list[dict[
     if not list_attributes(expression):
         return
     try:
-        attributes = [build_value_attribute(expression, DOMAIN, {})]
+        where = parse_predicate("days = 1 AND age BETWEEN 20 AND 30 AND price < 5 AND cut > 0.5 AND parts > 7")
+        attributes = [build_value_attribute(expression, DOMAIN, narrow_cells(where, DOMAIN))]
     except RequestError:
         attributes = []
     attributes.append(build_test_attribute(parse_predicate(write_condition(chance, 2)), DOMAIN))
