@@ -304,6 +304,24 @@ def test_memory_follows_the_cut_points(loans: Session) -> None:
     assert peak < 2 * 10**8
 
 
+@pytest.mark.parametrize(
+    "asked", ["COUNT(DISTINCT amount)", "ward, COUNT(DISTINCT amount)", "n, COUNT(DISTINCT n)", "n, MEDIAN(n)"]
+)
+def test_values_of_all_groups_together_are_refused_before_memory_is_taken(tmp_path: Any, asked: str) -> None:
+    siloquent.create_workspace(tmp_path / "w")
+    meant = {"amount": "0..1000000000000", "n": "0..199999 by 100", "ward": ["A", "B", "C"]}
+    rows = pa.table({"amount": [1], "n": [1], "ward": ["A"]})
+    key = asked.partition(",")[0]
+    with siloquent.open(tmp_path / "w") as session:
+        session.add_frame(siloquent.declare(rows, meant, name="loans", person="none", epsilon=9), rows)
+        tracemalloc.start()
+        with pytest.raises(RequestError, match="the limit is"):
+            session.explain(f"SELECT {asked} FROM loans{'' if key == asked else f' GROUP BY {key}'} ERROR 5")
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    assert peak < 10**8
+
+
 def test_a_cut_that_is_found_one_cell_late_would_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     right = cuts._find_changes
 

@@ -5,6 +5,7 @@ Proofs: docs/explanation/distinct.md.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -15,7 +16,9 @@ from siloquent.errors import RequestError
 from siloquent.explore.plan.cells.compiled import CompiledWorkload, DistinctUnits, DistinctValues, WorkloadPart
 from siloquent.explore.plan.cells.keys import build_value_key, list_keys
 from siloquent.explore.plan.cells.predicates import compile_keys, compile_workload
+from siloquent.explore.plan.cells.space import GroupKey
 from siloquent.explore.plan.computed.inlining import inline_computed, replace_aggregate
+from siloquent.explore.plan.limits import passes
 from siloquent.explore.plan.public_joins import inline_join
 from siloquent.explore.spec.aggregates import Aggregate, Count, Distinct
 from siloquent.explore.spec.language.refusals import quote_name
@@ -24,7 +27,7 @@ from siloquent.explore.spec.language.sql import EVERY_ROW
 from siloquent.explore.spec.query import Cube, GroupBy, Query, Ranges, SomeGroups
 from siloquent.fixes import AskWith, FixLike
 from siloquent.maths.sensitivity.linear import Sensitivity
-from siloquent.schema import Attribute, TableSchema
+from siloquent.schema import MAX_CELLS, Attribute, TableSchema
 
 
 def check_distinct(query: Query, schema: TableSchema) -> None:
@@ -126,6 +129,7 @@ def _compile_values(query: Query, schema: TableSchema, attribute: Attribute) -> 
     keys, is_prefix = ([], False) if every == EVERY_ROW else list_keys(every, schema.domain)
     if is_prefix:
         raise RequestError("COUNT(DISTINCT ...) takes groups that do not overlap.", fix="HISTOGRAM instead of PREFIX")
+    _require_few_values(attribute, keys)
     chosen = workload.chosen if isinstance(workload, SomeGroups) else None
     bare = replace(query, aggregate=Count(), groups_each=None)
     compiled = compile_keys(keys, build_value_key(attribute, 1), bare, schema, chosen=chosen)
@@ -134,6 +138,18 @@ def _compile_values(query: Query, schema: TableSchema, attribute: Attribute) -> 
     room = np.bincount(columns // attribute.steps, minlength=compiled.answers)
     found = _bound_change(room, schema.unit.max_rows, replace_one=compiled.replace_one)
     return replace(compiled, sensitivity=found, distinct=DistinctValues(attribute.name, attribute.steps))
+
+
+def _require_few_values(attribute: Attribute, keys: Sequence[GroupKey]) -> None:
+    """Refuse too many values, in all groups together, before any memory is taken for them."""
+    groups = math.prod(len(key.labels) for key in keys if key.attribute != attribute.name)
+    if passes(groups * attribute.steps, MAX_CELLS):
+        where = f" in each of {groups:,} groups" if groups > 1 else ""
+        raise RequestError(
+            f"COUNT(DISTINCT {quote_name(attribute.name)}) would tell apart {attribute.steps:,} values{where}; "
+            f"the limit is {MAX_CELLS:,} in total.",
+            fix="group by fewer or coarser keys" if groups > 1 else "declare a coarser grid",
+        )
 
 
 def _bound_change(room: NDArray[np.int64], rows: int, *, replace_one: bool) -> Sensitivity:

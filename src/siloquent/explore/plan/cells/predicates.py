@@ -5,6 +5,7 @@ Attributes that no predicate combines form blocks of their own.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -32,6 +33,8 @@ from siloquent.maths.workloads import is_disjoint, is_nested, merge_columns
 from siloquent.schema import Attribute, Domain, TableSchema, TooManyCells
 
 MAX_ENTRIES = 5 * 10**7
+MAX_COLUMNS = 8 * 10**6
+"""The most values of all groups together: groups, each with every group of values."""
 UNIT_BITS = 12
 
 
@@ -97,6 +100,12 @@ def compile_keys(
         step: The number of declared values in each of these groups.
         chosen: The requested combinations; None for all.
     """
+    columns = math.prod(len(key.labels) for key in (*keys, value))
+    if passes(columns, MAX_COLUMNS):  # many more than cells if an attribute is grouped twice
+        raise RequestError(
+            f"The query has {columns:,} values in all groups together; the limit is {MAX_COLUMNS:,}.",
+            fix="group by fewer or coarser keys",
+        )
     part = build_keyed_part([*keys, value], query.where, schema.domain, prefix=False)
     labels = tuple(iter_combinations([key.labels for key in keys]))
     wanted = range(len(labels)) if chosen is None else chosen

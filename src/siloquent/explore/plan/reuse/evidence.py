@@ -51,7 +51,10 @@ class Evidence:
 
 def gather(compiled: CompiledWorkload, schema: TableSchema, past: Sequence[LinearMeasurement]) -> Evidence:
     """Gather the evidence of ``past`` about the answers of ``compiled``: of one version, quantity and noise."""
-    quantity, law = describe_quantity(compiled), "gaussian" if schema.budget.accountant == "zcdp" else "laplace"
+    quantity, law = (
+        describe_quantity(compiled, schema.domain),
+        "gaussian" if schema.budget.accountant == "zcdp" else "laplace",
+    )
     pieces = select_usable(past, version=schema.version, quantity=quantity, law=law)
     blocks = tuple(refine(build_area(part, schema.domain), pieces) for part in compiled.parts)
     drawn = [piece for block in blocks for piece in block.pieces]

@@ -82,12 +82,17 @@ def compute_laplace_deviation(scale: float) -> float:
     return math.sqrt(2 * p) / (-math.expm1(-1 / scale))
 
 
-def describe_quantity(compiled: CompiledWorkload) -> str:
-    """Describe what is counted or summed and its units; only equal quantities can be combined."""
+def describe_quantity(compiled: CompiledWorkload, domain: Domain) -> str:
+    """Describe what is counted or summed, its units and its declaration; only equal quantities can be combined.
+
+    Equal bounds are not enough: a value beyond them counts as the bound, or not at all, as it is declared.
+    """
     summed = compiled.summed
     if summed is None:
         return "rows"
-    return "|".join(str(getattr(summed, field.name)) for field in fields(summed) if field.name != "computed")
+    facts = [str(getattr(summed, field.name)) for field in fields(summed) if field.name != "computed"]
+    domain = domain if summed.computed is None else replace(domain, computed=(summed.computed,))
+    return "|".join((*facts, compute_declaration_digest(summed.attribute, domain)))
 
 
 def compute_declaration_digest(name: str, domain: Domain) -> str:
@@ -112,7 +117,7 @@ def build_footprint(compiled: CompiledWorkload, schema: TableSchema, *, by_strat
         return None
     return Footprint(
         version=schema.version,
-        quantity=describe_quantity(compiled),
+        quantity=describe_quantity(compiled, schema.domain),
         areas=tuple(build_area(part, schema.domain) for part in compiled.parts),
         weights=() if by_strategy else tuple(_build_weights(part) for part in compiled.parts),
         rounded=compiled.summed is not None and compiled.summed.quantum > 1,
@@ -137,6 +142,8 @@ def _drop_outside(classes: Classes) -> Classes:
 
 def can_be_outside(attribute: Attribute) -> bool:
     """Return whether a row's value can be OUTSIDE, according to the declaration."""
+    if attribute.computed is not None and not attribute.computed.is_test:
+        return True  # whatever it is computed from may be OUTSIDE
     rule = attribute.other if attribute.kind == "category" else attribute.outside
     return attribute.null == "drop" or (rule == "drop" and attribute.kind != "boolean")
 

@@ -58,7 +58,10 @@ def read_off(
     compiled: CompiledWorkload, schema: TableSchema, past: Sequence[LinearMeasurement], *, alpha: float, beta: float
 ) -> list[Reading] | None:
     """Find a source for each answer so that none is off by more than ``alpha`` units; None if there is none."""
-    quantity, law = describe_quantity(compiled), "gaussian" if schema.budget.accountant == "zcdp" else "laplace"
+    quantity, law = (
+        describe_quantity(compiled, schema.domain),
+        "gaussian" if schema.budget.accountant == "zcdp" else "laplace",
+    )
     pieces = select_usable(past, version=schema.version, quantity=quantity, law=law)
     shares = {id(piece): one.log_share + math.log(beta) for one in past for piece in one.pieces}
     fine = _select_fine(pieces, np.array([shares[id(piece)] for piece in pieces]), alpha)
