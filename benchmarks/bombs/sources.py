@@ -62,7 +62,7 @@ attribute = [
 ]
 [table]
 name = "visits"
-source = "duckdb:{file}#visits"
+source = "{source}"
 adjacency = "add-remove"
 unit = {{ kind = "row" }}
 [budget]
@@ -73,11 +73,20 @@ epsilon = "100"
 
 def as_source(path: Path) -> None:
     """Open a DuckDB file as a table and ask it; an answer is as good as a refusal, if it costs as little."""
+    _ask(f"duckdb:{path}#visits")
+
+
+def as_workbook(path: Path) -> None:
+    """Open a workbook as a table and ask it; an answer is as good as a refusal, if it costs as little."""
+    _ask(f"xlsx:{path}")
+
+
+def _ask(source: str) -> None:
     import siloquent
 
     with tempfile.TemporaryDirectory() as folder:
         workspace = siloquent.create_workspace(Path(folder) / "w")
-        (workspace.schemas / "visits.toml").write_text(_SOURCE.format(file=path))
+        (workspace.schemas / "visits.toml").write_text(_SOURCE.format(source=source))
         with siloquent.open(workspace.folder) as session:
             session.ask("SELECT COUNT(*) FROM visits WHERE x > 0 ERROR 10")
     raise ValueError("it was read")

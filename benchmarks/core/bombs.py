@@ -15,11 +15,25 @@ from typing import Any
 from benchmarks.bombs import files as bombs
 from benchmarks.bombs import served as bombs_served
 from benchmarks.bombs import sources as bombs_sources
+from benchmarks.bombs import workbooks as bombs_workbooks
 from benchmarks.row import Options, Row
 from siloquent.errors import SiloquentError
 
 MAX_MEGABYTES, MAX_SECONDS = 256.0, 2.0
-KINDS = ("arrays", "json", "toml", "parquet", "csv", "reports", "sparse", "duckdb", "folders", "uploads", "messages")
+KINDS = (
+    "arrays",
+    "json",
+    "toml",
+    "parquet",
+    "csv",
+    "reports",
+    "sparse",
+    "duckdb",
+    "workbooks",
+    "folders",
+    "uploads",
+    "messages",
+)
 Door = Callable[[Path], object]
 
 
@@ -78,6 +92,7 @@ def doors() -> dict[str, dict[str, Door]]:
         "csv": {"a table": read_table, "a reference": bombs.as_reference},
         "reports": {"reports": bombs.as_reports},
         "duckdb": {"a source": bombs_sources.as_source},
+        "workbooks": {"a source": bombs_sources.as_workbook},
         "folders": {
             "a release": verify_release,
             "an offer": load_offer,
@@ -108,6 +123,7 @@ def files_of(folder: Path, kind: str) -> Iterator[tuple[str, Path]]:
         "uploads": bombs.PARQUET,
         "csv": bombs.CSV,
         "duckdb": bombs_sources.DUCKDB,
+        "workbooks": bombs_workbooks.WORKBOOKS,
         "folders": bombs_sources.FOLDERS,
     }
     for number, (name, into) in enumerate(by_path.get(kind, {}).items()):

@@ -16,12 +16,24 @@ from pathlib import Path
 
 from benchmarks.hostile import frames
 from benchmarks.hostile.kinds import kinds
-from benchmarks.hostile.sources import Arrow, Csv, DuckDB, Gzipped, Pandas, Parquet, Polars, Postgres, Source, Spark
+from benchmarks.hostile.sources import (
+    Arrow,
+    Csv,
+    DuckDB,
+    Gzipped,
+    Pandas,
+    Parquet,
+    Polars,
+    Postgres,
+    Source,
+    Spark,
+    Xlsx,
+)
 from benchmarks.hostile.trial import SETTINGS, Compared, compare, disagreements
 from benchmarks.row import Options, Row
 from scripts.postgres import throwaway_postgres
 
-FILES = (Csv, Gzipped, Parquet, DuckDB, Arrow, Pandas, Polars)
+FILES = (Csv, Gzipped, Xlsx, Parquet, DuckDB, Arrow, Pandas, Polars)
 SOURCES = (*(kind.name for kind in FILES), Postgres.name, Spark.name)
 REPOSITORY = Path(__file__).resolve().parents[2]
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.hostile.messy_files import NAMES, MessyFile, messy_files, records
+from benchmarks.hostile.messy_workbooks import messy_workbooks
 from benchmarks.row import Options, Row
 from siloquent.api import Session
 from siloquent.data.contribution_bounding import select_bounded_rows
@@ -30,7 +31,7 @@ def rows(options: Options) -> Iterator[Row]:
     """The rows of this module."""
     if not options.wants("messy-files"):
         return
-    files = list(messy_files())[:: 5 if options.quick else 1]
+    files = [*messy_files(), *messy_workbooks()][:: 5 if options.quick else 1]
     wrong = []
     for file in files:
         with tempfile.TemporaryDirectory() as name:
@@ -71,7 +72,7 @@ def judge(file: MessyFile, folder: Path, *, ask: bool) -> list[str]:
         faults = _refuse(file, folder)
         return faults if file.mended is None else faults + _read(file, folder, file.mended, ask)
     if file.found:
-        return [*_find(file, folder), *_read(file, folder, file.mended or "", ask)]
+        return _find(file, folder) + ([] if file.mended is None else _read(file, folder, file.mended, ask))
     return _read(file, folder, file.reading, ask)
 
 

@@ -1,4 +1,4 @@
-"""Nine kinds of sources that hold any rows: each writes them anew, and says where a session finds them."""
+"""Ten kinds of sources that hold any rows: each writes them anew, and says where a session finds them."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import datetime, timedelta
+from math import isfinite
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -18,6 +19,7 @@ from unittest.mock import patch
 import pyarrow as pa
 
 from benchmarks.hostile.kinds import PLAIN, Values
+from benchmarks.hostile.workbooks import Book, Sheet
 from benchmarks.replay.audit import LEDGER_ID
 from siloquent.api import Session
 from siloquent.explore.plan.cache import ByteLRU
@@ -116,6 +118,28 @@ def cell(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     return "" if value is None else str(value).replace("\n", "\r")
+
+
+class Xlsx(Csv):
+    """A sheet of numbers, booleans, days and texts, which every cell refers to."""
+
+    name = "xlsx"
+    address = "xlsx:rows"
+
+    def put(self, rows: Sequence[Line]) -> object:
+        """Write the file."""
+        cells = [[_for_sheet(value) for value in row.values()] for row in rows if isinstance(row, dict)]
+        self.write(Book([Sheet([list(PLAIN), *cells])]).write())
+        return None
+
+
+def _for_sheet(value: Any) -> Any:
+    """A value that a sheet can hold: days from 1900 on, finite numbers, and texts."""
+    if isinstance(value, datetime):
+        return value if value.year > 1900 else str(value)
+    if isinstance(value, float) and not isfinite(value):
+        return str(value)
+    return _plain(value)
 
 
 class Arrow(Source):

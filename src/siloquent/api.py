@@ -15,17 +15,20 @@ from siloquent.schema import TableSchema
 from siloquent.schema.workspace import find_workspace, read_workspace
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from siloquent.collect.verbs import CollectVerbs
     from siloquent.data import CheckReport, RefreshReport
     from siloquent.discover.kept import DomainFault
     from siloquent.discover.verbs import DiscoverVerbs
-    from siloquent.explore import Answer, Explanation, PreparedQuery, Query
+    from siloquent.explore import Answer, Explanation, HistoryEntry, PreparedQuery, Query
     from siloquent.ledger import SettledAnswer
     from siloquent.profile.verbs import ProfileVerbs
     from siloquent.releases import ExpectedFiles, KeptMeasurement, Manifest, ReleaseVerdict
     from siloquent.releases.codec import ReleaseCodec
     from siloquent.schema.declaring import Source
     from siloquent.schema.declaring.declaration import DeclarationAnswers, DeclarationDraft, Meant
+    from siloquent.schema.reading import Setting
     from siloquent.schema.workspace import Workspace
     from siloquent.search.verbs import SearchVerbs
     from siloquent.share.verbs import ShareVerbs
@@ -88,6 +91,17 @@ class Session(floor.WorkspaceSession):
         from siloquent.discover.verbs import DiscoverVerbs
 
         return DiscoverVerbs(self)
+
+    def list_history(self, table: str) -> tuple[HistoryEntry, ...]:
+        """List the queries and discoveries of ``table`` in this epoch, oldest first, as far as they may be seen. Free.
+
+        Raises:
+            UnknownName, NotAllowed: the table is not declared, or this analyst has no share of it.
+        """
+        from siloquent.discover.language import describe_discovery
+        from siloquent.explore import list_history
+
+        return list_history(self, table, describe=describe_discovery)
 
     def check(self, table: str) -> CheckReport:
         """Check a table's rows against its declaration, for the owner only: exact counts, not private.
@@ -323,15 +337,20 @@ def read_schema(text: str) -> TableSchema:
     return parse_schema(text)
 
 
-def read_csv_header(file: Path) -> tuple[list[str], str, bool]:
-    """Return the column names, the delimiter and whether the file is gzipped, parsed as for a private CSV file.
+def read_public_rows(address: str, folder: Path, reading: str = "", *, rows: int, most: int) -> pa.Table:
+    """Return the first rows of a public file: texts of CSV and of sheets as every source has them, or Parquet's types.
 
+    Args:
+        address: A source as a table file names it, relative to ``folder``.
+        reading: How the file is read: lines of a table file, as they stand under ``[reading]``.
+        rows: The number of rows. ``most``: the most bytes of the file.
     Raises:
-        SchemaError: the file has no valid header line.
+        SchemaError: the file cannot be read, or a setting is not valid.
     """
-    from siloquent.data.sources import read_public_header
+    from siloquent.data.public_rows import read_public_rows as read_rows
+    from siloquent.schema.reading import Reading, read_settings
 
-    return read_public_header(file)
+    return read_rows(address, folder, read_settings(reading) if reading else Reading(), rows=rows, most=most)
 
 
 def find_source(text: str, folder: Path) -> tuple[str, str]:
@@ -380,6 +399,7 @@ def declare(
     *,
     name: str | None = None,
     header: bool = False,
+    reading: Mapping[str, Setting] | str = "",
     **answers: Unpack[DeclarationAnswers],
 ) -> DeclarationDraft:
     """Begin the declaration of a private table from its columns' names and types; no row is read.
@@ -392,6 +412,8 @@ def declare(
         columns: The meaning of columns: ``{"age": "0..120", "sex": ["F", "M"]}``.
         name: The table's name; for a file, by default the file's.
         header: The first line of the file does name the columns, although it looks like a row.
+        reading: How the source is read, as under ``[reading]`` in a table file: ``{"encoding": "cp1252", "decimal":
+            ","}``, with ``"columns"`` for settings of single columns; or those lines as a text.
         answers: As for ``DeclarationDraft.say``.
     Raises:
         SchemaError, RequestError: the source cannot be read, or an answer is not understood.
@@ -401,7 +423,10 @@ def declare(
     from siloquent.schema.declaring.declaration import begin_declaration
     from siloquent.schema.declaring.declared_table import require_type
     from siloquent.schema.declaring.header import describe_header_doubt
+    from siloquent.schema.reading import compose_settings, read_settings
 
+    require_type("reading", reading, (Mapping, str), '{"encoding": "cp1252"}')
+    lines = reading if isinstance(reading, str) else compose_settings(reading)
     require_type("name", name, (str, type(None)), '"visits"')
     if name is not None and not name.isidentifier():
         raise RequestError(
@@ -414,12 +439,16 @@ def declare(
         workspace = None
     if isinstance(source, (str, Path)):
         address, origin = find_source(str(source), workspace.folder if workspace else Path.cwd())
-        found = read_source(address, workspace)
-        if not header and (doubt := describe_header_doubt(found, origin)):
+        found = read_source(address, workspace, lines)
+        named = header or bool(lines and read_settings(lines).names)
+        if not named and (doubt := describe_header_doubt(found, origin)):
             raise NotAllowed(doubt, fix="write a header line, or header=True")
         name = name or derive_table_name(Path(origin.rpartition("#")[2] or origin))
     else:
         found, origin = read_frame_columns(source), f"a {type(source).__name__}"
+        if lines:
+            read_settings(lines).check_kind("frame")
+            found = replace(found, reading=lines)
     return begin_declaration(found, workspace, name=name or "table", origin=origin).say(columns, **answers)
 
 
@@ -437,17 +466,18 @@ def _find_domain_faults(session: Session, table: str) -> list[DomainFault]:
     return [fault for file in files if (fault := find_domain_fault(file, session.ledger))]
 
 
-def find_public_rows(declared: Path, folder: Path) -> Path:
-    """Return the row file of the public table that ``declared`` declares, in the workspace's ``folder``.
+def find_public_rows(declared: Path, folder: Path) -> list[Path]:
+    """Return the row files of the public table that ``declared`` declares, in the workspace's ``folder``.
 
     Raises:
         SchemaError: the declaration is invalid, or the file is missing or a link. OSError, ValueError: not UTF-8 text.
     """
-    from siloquent.data.sources.files import find_source_file
+    from siloquent.data.sources.files import find_source_parts
     from siloquent.schema.public import parse_public
 
     table = parse_public(declared.read_text(encoding="utf-8"))
-    return Path(find_source_file(table.source.partition(":")[2], folder, table=table.name).path)
+    kind, _, where = table.source.partition(":")
+    return [Path(path) for path in find_source_parts(where, folder, kind=kind, table=table.name).paths]
 
 
 if not TYPE_CHECKING:  # the names of 0.1

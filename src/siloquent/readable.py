@@ -50,6 +50,9 @@ class Tabular:
             raise MissingExtra("pandas", "to_pandas") from None
         table = self.to_arrow()
         frame = table.to_pandas()
+        for name in table.column_names:  # a missing group is NA: in pandas' own types it would be NaN, and 1 be 1.0
+            if table[name].null_count and (kind := _choose_nullable(table[name].type)) is not None:
+                frame[name] = table[name].to_pandas(types_mapper=lambda _, kind=kind: kind)
         frame.attrs.update(_read_facts(table))
         return frame
 
@@ -66,6 +69,18 @@ class Tabular:
         frame = polars.from_arrow(self.to_arrow())
         assert isinstance(frame, polars.DataFrame)
         return frame
+
+
+def _choose_nullable(kind: pa.DataType) -> Any:
+    """Return pandas' type with NA for texts, integers and booleans; None for others."""
+    import pandas as pd
+    import pyarrow as pa
+
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        return pd.StringDtype()
+    if pa.types.is_integer(kind):
+        return pd.Int64Dtype()
+    return pd.BooleanDtype() if pa.types.is_boolean(kind) else None
 
 
 def label_table(table: pa.Table, *, units: dict[str, str], **facts: str) -> pa.Table:

@@ -684,14 +684,16 @@ def _list_declared(schema: TableSchema) -> tuple[AccountantName, str, str]:
 
 
 def _iter_stamps(file: Path, folder: Path) -> Iterator[object]:
-    """Yield the text of a public table's declaration, and the size and time of the file that it names."""
+    """Yield the text of a public table's declaration, and the sizes and times of the files that it names."""
+    from siloquent.data.sources.files import find_source_parts
     from siloquent.schema.public import parse_public
 
     with suppress(OSError, UnicodeDecodeError, SchemaError, UnknownName):  # reading the table reports what is wrong
         text = file.read_bytes()
         yield text
-        state = (folder / parse_public(text.decode("utf-8")).source.partition(":")[2]).stat()
-        yield state.st_ino, state.st_size, state.st_mtime_ns
+        declared = parse_public(text.decode("utf-8"))
+        kind, _, where = declared.source.partition(":")
+        yield [file.mark for file in find_source_parts(where, folder, kind=kind, table=declared.name).files]
 
 
 def compute_budget_limit(budget: TableBudget) -> Cost:

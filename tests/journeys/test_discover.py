@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import siloquent
 from journeys.clinic import Person, Types
 from journeys.documents import faults
 from siloquent.cli.workspace.document_kinds import json_schema
@@ -194,3 +195,27 @@ def test_a_domain_that_is_not_there_is_refused_with_the_way_to_it(steward: Perso
     assert refused.status == 2
     assert "siloquent discover" in refused.err
     assert Path("domains").exists() is False
+
+
+def test_history_lists_discoveries_with_their_prices(steward: Person, types: Types) -> None:
+    assert types(*FIND, "--yes").status == 0
+    asked = types("ask", "SELECT COUNT(*) FROM visits ERROR 500", "--yes")
+    assert asked.status == 0, asked.err
+    first, second = types("history", "visits", "--json").document["questions"]
+    assert first["request"] == "DISCOVER ward FROM visits"
+    assert float(first["cost"].get("epsilon") or first["cost"]["rho"]) > 0
+    assert second["request"].startswith("SELECT COUNT(*)")
+    with siloquent.open(steward.folder) as session:
+        assert session.list_history("visits")[0].request == first["request"]
+
+
+def test_a_discovered_domain_is_verified_by_its_name(steward: Person, types: Types) -> None:
+    assert types(*FIND, "--yes").status == 0
+    verified = types("verify", "visits-ward", "--json")
+    assert (verified.status, verified.document["outcome"]) == (0, "verified"), verified
+    file = steward.folder / "domains" / "visits-ward.toml"
+    file.write_text(file.read_text(encoding="utf-8").replace('"icu"', '"icy"'), encoding="utf-8")
+    edited = types("verify", "visits-ward")
+    assert edited.status == 1
+    assert "was edited: it has 1 more and 1 fewer values" in edited.out
+    assert types("verify", "visits-wrd").status != 0

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import zipfile
 from decimal import Decimal
 from pathlib import Path
 
 import pytest
 
 import siloquent
+from benchmarks.hostile.workbooks import Book, Sheet
 from journeys.clinic import Person, Types
 from siloquent.data.public import read_public
 from siloquent.schema import Attribute
@@ -74,6 +76,57 @@ def test_an_edit_is_seen_however_the_file_is_quoted(owner: Person, ready: Types)
         assert session.schema("visits").public[0].digest != first.public[0].digest
 
 
+READING = '\n[reading]\nencoding = "cp1252"\ndecimal = ","\nmissing = ["-"]\n'
+GERMAN = "ward;region;beds\nA;süd;1,0\nB;-;2,5\nicu;süd;9\n"
+
+
+def write_packed(folder: Path) -> None:
+    with zipfile.ZipFile(folder / "wards.zip", "w") as archive:
+        archive.writestr("wards.csv", GERMAN.encode("cp1252"))
+
+
+def write_parts(folder: Path) -> None:
+    head, *rows = GERMAN.splitlines(keepends=True)
+    (folder / "wards").mkdir()
+    for number, row in enumerate(rows):
+        (folder / "wards" / f"{number}.csv").write_bytes((head + row).encode("cp1252"))
+
+
+WAYS = {
+    "csv:data/wards.csv": lambda folder: (folder / "wards.csv").write_bytes(GERMAN.encode("cp1252")),
+    "csv:data/wards.zip": write_packed,
+    "csv:data/wards": write_parts,
+    "xlsx:data/wards.xlsx": lambda folder: (folder / "wards.xlsx").write_bytes(
+        Book([Sheet([line.split(";") for line in GERMAN.splitlines()])]).write()
+    ),
+}
+
+
+@pytest.mark.parametrize("source", WAYS)
+def test_public_rows_are_read_as_their_file_says(source: str, owner: Person, ready: Types) -> None:
+    WAYS[source](owner.folder / "data")
+    reading = READING.replace('encoding = "cp1252"\n', "") if source.startswith("xlsx") else READING
+    text = DECLARED.replace("csv:data/wards.csv", source).replace('"north"', '"süd"').replace('"integer"', '"real"')
+    (owner.folder / "public" / "wards.toml").write_text(text.replace("hi = 100,", "hi = 100, grid = 0.5,") + reading)
+    with siloquent.open(owner.folder) as session:
+        (public,) = session.schema("visits").public
+        assert session.schema("visits").public[0] is public
+    ward, region, beds = public.known, *(column.places for column in public.columns)
+    assert sum(ward) == 3
+    assert [(region[place], beds[place]) for place, known in enumerate(ward) if known] == [(0, 2), (-1, 5), (0, 18)]
+
+
+def test_a_setting_that_a_public_file_does_not_take_is_refused(owner: Person, ready: Types) -> None:
+    file = owner.folder / "public" / "wards.toml"
+    for section, told in (
+        ('encodng = "cp1252"', "encodng"),
+        ("sheet = 'x'", "sheet does not belong"),
+        ("[reading.columns.x]\ndecimal = ','", "not a declared"),
+    ):
+        file.write_text(f"{DECLARED}\n[reading]\n{section}\n")
+        assert told in ready("explain", REGIONS).err
+
+
 @pytest.mark.parametrize("becomes", ["cell", "drop"])
 def test_public_rows_with_an_empty_or_unlisted_key_meet_nobody(becomes: str, owner: Person, ready: Types) -> None:
     wards = Attribute("ward", "category", values=("A", "B"), other=becomes, null="cell")
@@ -100,7 +153,7 @@ BROKEN = {
     "another key": (*_file(DECLARED.replace('key = "ward"', 'key = "code"')), "name the same table and key"),
     "an unknown word": (*_file(DECLARED + "keys = 1\n"), "Did you mean 'key'"),
     "no format": (*_file(DECLARED.replace("format = 1", "format = 2")), "format = 1"),
-    "a database": (*_file(DECLARED.replace("csv:data/wards.csv", "postgres:x#wards")), "csv: or parquet:"),
+    "a database": (*_file(DECLARED.replace("csv:data/wards.csv", "postgres:x#wards")), "xlsx: or parquet:"),
     "a text": (
         *_file(DECLARED.replace('"category", values = ["north", "south", "west"], null = "drop"', '"text"')),
         "no cells",

@@ -35,7 +35,7 @@ def map_columns(schema: TableSchema, columns: Mapping[str, str]) -> tuple[Source
             source,
             kind,
             form=schema.reading.get_format(read.name),
-            family=_get_family(read),
+            family=get_family(read),
             zoned=columns[source].upper().startswith(_ZONED),
         )
         for position, (attribute, read, source, kind) in enumerate(
@@ -48,7 +48,8 @@ _NESTED = ("ARRAY<", "STRUCT", "MAP", "UNION")
 _ZONED = ("TIMESTAMP WITH TIME ZONE", "TIMESTAMPTZ")
 
 
-def _get_family(attribute: Attribute) -> Family:
+def get_family(attribute: Attribute) -> Family:
+    """Return what the values of an attribute are, as far as formats tell them apart."""
     if attribute.is_numeric:
         return "number"
     if attribute.kind == "date" or attribute.kind == "datetime" or attribute.kind == "boolean":

@@ -1,6 +1,6 @@
 """The columns of a source before it is declared: names and types from a header line, a schema or a catalogue.
 
-No row is read: of a CSV file its first line, of other sources what they say of themselves.
+No row is read: of a CSV file its first line, of a sheet its header row, of other sources what they say of themselves.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from siloquent.data.engines.base import ReadLimits, get_source_kind, hide_failures
 from siloquent.data.sources.files import SUFFIXES, find_source_file, find_source_parts
+from siloquent.data.sources.packed import is_workbook_name
 from siloquent.errors import RequestError, SchemaError
 from siloquent.fixes import run
 from siloquent.schema.declaring.columns import ColumnHeader, Source
@@ -56,6 +57,8 @@ def find_address(text: str, folder: Path) -> tuple[str, str]:
         return f"parquet:{there}", file.name
     if first[8:] == _DUCK:
         return f"duckdb:{there}#{inner}", f"{file.name}#{inner}"
+    if is_workbook_name(file):
+        return f"xlsx:{there}", file.name
     return f"csv:{there}", file.name
 
 
@@ -91,6 +94,8 @@ def read_columns(address: str, workspace: Workspace | None, reading: Reading | N
     folder = workspace.folder if workspace else Path.cwd()
     if kind in ("csv", "csv-records"):
         return Source(address, _read_header(where, folder, reading or Reading()))
+    if kind == "xlsx":
+        return Source(address, _read_sheet_header(where, folder, reading or Reading()))
     if kind == "parquet":
         return Source(address, _read_parquet_columns(where, folder))
     if kind == "duckdb":
@@ -116,6 +121,14 @@ def _read_header(where: str, folder: Path, reading: Reading) -> tuple[ColumnHead
     first = next((file for file in parts.files if file.size), parts.files[0])
     header = read_file_header(first, reading, table=Path(where).name)
     return tuple(ColumnHeader(name) for name in header.names)
+
+
+def _read_sheet_header(where: str, folder: Path, reading: Reading) -> tuple[ColumnHeader, ...]:
+    from siloquent.data.sources.xlsx import read_sheet_header
+
+    name = Path(where).name
+    file = find_source_file(where, folder, table=name)
+    return tuple(ColumnHeader(one) for one in read_sheet_header(file, reading, table=name))
 
 
 def _read_parquet_columns(where: str, folder: Path) -> tuple[ColumnHeader, ...]:

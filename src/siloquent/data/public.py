@@ -34,7 +34,13 @@ def read_public(declared: PublicFile, key: Attribute, workspace: Workspace) -> P
     # A public row whose key is empty, not listed or out of bounds matches no private row.
     strict = replace(key, name=declared.key, outside="drop", other="drop", null="drop", null_value=None)
     domain = Domain((strict, *declared.attributes))
-    schema = TableSchema(declared.name, domain, TableBudget("pure", epsilon=Fraction(1)), source=declared.source)
+    schema = TableSchema(
+        declared.name,
+        domain,
+        TableBudget("pure", epsilon=Fraction(1)),
+        source=declared.source,
+        reading=declared.reading,
+    )
     engine = open_source(schema, workspace)
     try:
         columns = map_columns(schema, engine.list_columns())

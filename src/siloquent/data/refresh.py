@@ -20,7 +20,7 @@ from siloquent.fixes import build_fix, run
 from siloquent.schema import TableSchema
 from siloquent.schema.workspace import Workspace
 
-FILES = ("csv", "csv-records", "parquet", "duckdb")
+FILES = ("csv", "csv-records", "xlsx", "parquet", "duckdb")
 MAX_TOLD = 3
 
 

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from siloquent.discover.release import read_discovered
 from siloquent.discover.spec import BoundsSpec, DiscoverSpec, build_spec, get_amount
 from siloquent.errors import RequestError, SyntaxProblem
 from siloquent.fixes import AskWith
@@ -93,6 +94,15 @@ def format_discovery(spec: DiscoverSpec) -> str:
     parts += [f"DELTA {spec.delta}"] if spec.delta is not None else []
     parts += [f"AS {_quote(spec.name)}"] if spec.name else []
     return " ".join(parts)
+
+
+def describe_discovery(payload: bytes) -> str | None:
+    """Return the request of a stored discovery as text, without its budget; None for other releases."""
+    found = read_discovered(payload)
+    if found is None:
+        return None
+    kind, table, column = found
+    return f"DISCOVER {'BOUNDS OF ' if kind == 'bounds' else ''}{_quote(column)} FROM {_quote(table)}"
 
 
 def _quote(name: str) -> str:

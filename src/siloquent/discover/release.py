@@ -209,6 +209,17 @@ def read_keys(payload: bytes) -> tuple[str, str, tuple[str, ...]] | None:
     return plain["table"], plain["column"], tuple(plain["keys"])
 
 
+def read_discovered(payload: bytes) -> tuple[str, str, str] | None:
+    """Return what a stored discovery is of, ``keys`` or ``bounds``, its table and column; None for other releases."""
+    for kind in ("keys", "bounds"):
+        try:
+            plain = _unpack(payload, kind)
+        except ReleaseError:
+            continue
+        return kind, plain["table"], plain["column"]
+    return None
+
+
 def unpack_bounds(payload: bytes, attribute: Attribute, guarantee: Guarantee, provenance: Provenance) -> ProposedBounds:
     """Unpack a stored histogram and propose bounds of the cells as they are declared now.
 

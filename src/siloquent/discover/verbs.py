@@ -10,7 +10,7 @@ from siloquent.discover.kept import load_declaration
 from siloquent.discover.language import parse_discovery
 from siloquent.discover.release import DiscoveredKeys
 from siloquent.discover.spec import DiscoverSpec, build_spec, suggest
-from siloquent.errors import RequestError
+from siloquent.errors import RequestError, UnknownName
 from siloquent.privacy.budget import Budget, Exact
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from siloquent.discover.release import ProposedBounds
     from siloquent.discover.spec import DiscoverRequest
     from siloquent.discover.task import PreparedDiscovery
+    from siloquent.releases import ReleaseVerdict
     from siloquent.session import WorkspaceSession
 
 
@@ -117,6 +118,24 @@ class DiscoverVerbs:
     def save(self, found: DiscoveredKeys) -> DiscoveredKeys:
         """Write released values as ``domains/NAME.toml`` in the workspace; return them under the name of their file."""
         return task.save_domain(self.session, found)
+
+    def verify(self, name: str) -> ReleaseVerdict:
+        """Compare the released domain ``name`` with the discovery in the ledger that it names. Free.
+
+        Raises:
+            UnknownName: there is no such domain.
+        """
+        from siloquent.discover.kept import find_domain_fault
+        from siloquent.releases import ReleaseVerdict
+        from siloquent.schema.domains import get_domain_file, list_domain_files
+
+        folder = self.session.workspace.folder
+        file = get_domain_file(folder, name)
+        if not file.is_file():
+            raise UnknownName("released domain", name, [one.stem for one in list_domain_files(folder)])
+        fault = find_domain_fault(file, self.session.ledger)
+        told = () if fault is None else (fault.sentence,)
+        return ReleaseVerdict(name, told, compared=fault is None)
 
     def _build_spec(self, table: str, column: str, options: DiscoverOptions) -> DiscoverSpec:
         budget = Budget(epsilon=options.get("epsilon"), rho=options.get("rho"))

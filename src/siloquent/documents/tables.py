@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from siloquent.schema.workspace import Workspace
 
 MAX_VALUES = 8
+AFFORDABLE = (1 / 20, 1 / 4)
 
 
 def build_workspace_document(workspace: Workspace) -> dict[str, Any]:
@@ -190,13 +192,39 @@ def build_refresh_document(report: RefreshReport) -> dict[str, Any]:
     return {"schema": "siloquent/refresh/1", **report.to_json()}
 
 
+def _price_samples(session: Session, name: str) -> list[dict[str, Any]]:
+    """Return a few questions that an analyst could ask, each with its price and the part of what is left.
+
+    Of each, the smallest error that takes a twentieth of it at most, or else a quarter.
+    """
+    from siloquent.explore import list_sample_questions
+
+    found = []
+    for wordings in list_sample_questions(session.schema(name)):
+        priced = [one for text in wordings if (one := _price_sample(session, text)) is not None]
+        fitting = (one for most in AFFORDABLE for one in priced if one["share"] <= most)
+        found += [one] if (one := next(fitting, None)) is not None else []
+    return found
+
+
+def _price_sample(session: Session, text: str) -> dict[str, Any] | None:
+    from siloquent.explore import Explanation
+
+    with suppress(SiloquentError):
+        told = session.explain(text)
+        if isinstance(told, Explanation) and told.left_before:
+            share = float(told.price / told.left_before)
+            return {"query": text, "symbol": told.symbol, "price": str(told.price), "share": share}
+    return None
+
+
 def build_check_report(session: Session, name: str, *, alone: bool, language: FixLanguage = PYTHON) -> dict[str, Any]:
     """Build the owner's check of one table, for a document of kind ``siloquent/check/1``.
 
     If all tables are checked (not ``alone``), one that cannot be opened does not hide the others.
     """
     try:
-        return session.check(name).to_json()
+        return {**session.check(name).to_json(), "questions": _price_samples(session, name)}
     except SiloquentError as wrong:
         if alone:
             raise

@@ -8,7 +8,7 @@ Source: "APEx" (thesis chapter 3), with the corrections of docs/decisions.
 from typing import TYPE_CHECKING
 
 from siloquent.deprecation import keep_old_names
-from siloquent.explore.examples import read_question
+from siloquent.explore.examples import list_sample_questions, read_question
 from siloquent.explore.history_entries import HistoryEntry, list_history
 from siloquent.explore.plan.explain import Explanation
 from siloquent.explore.release import write_answer_release
@@ -45,6 +45,7 @@ __all__ = [
     "explain",
     "find_changed_entry",
     "list_history",
+    "list_sample_questions",
     "median_of",
     "parse",
     "prepare",

@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from siloquent.errors import AccuracyUnreachable, RequestError, SiloquentError, SyntaxProblem
@@ -18,6 +19,7 @@ from siloquent.explore.spec import parse
 from siloquent.explore.spec.language.render_conditions import render_name
 from siloquent.explore.spec.name_resolution import resolve_names
 from siloquent.fixes import AskWith, Fix, build_fix, run
+from siloquent.privacy import format_digits
 from siloquent.session import compute_budget_limit
 
 if TYPE_CHECKING:
@@ -28,6 +30,9 @@ if TYPE_CHECKING:
 MAX_TEXT = 4_096
 MAX_TABLES = 8
 MAX_NAMES = 16
+ERRORS = (2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000)
+MAX_ERROR, USEFUL, MAX_GROUPS = ERRORS[-1], 4, 60
+"""Of a group of average size, or of a range, an error of use is at most this part."""
 _ERROR = re.compile(r"ERROR [\d.]+(, [\d.]+)*")
 
 
@@ -74,6 +79,24 @@ def _find_working(session: WorkspaceSession, text: str, refused: RequestError, m
     examples = (_make_askable(example, schemas) for schema in schemas for example in _iter_examples(schema))
     example = next(filter(None, examples), "")
     return build_fix(AskWith(example)) if example else build_fix(run("tables"))
+
+
+def list_sample_questions(schema: TableSchema) -> list[list[str]]:
+    """Return a few questions of different kinds, each with errors that are of use, the smallest first."""
+    table, rows = render_name(schema.name), schema.size_hint or MAX_ERROR * USEFUL
+    keys = [one for one in schema.domain if _is_key(one) and one.size <= MAX_GROUPS]
+    keys.sort(key=lambda one: one.kind not in ("category", "boolean"))
+    asked = [(f"{name}, ", f" GROUP BY {name}", one.size) for one in keys[:1] if (name := render_name(one.name))]
+    found = []
+    for shown, grouped, groups in (*asked, ("", "", 1)):
+        errors = [one for one in ERRORS if one * USEFUL * groups <= rows] or ERRORS[:1]
+        found.append([f"SELECT {shown}COUNT(*) FROM {table}{grouped} ERROR {error}" for error in errors])
+    number = next((one for one in schema.domain if one.is_numeric and one.lo != one.hi and not one.function), None)
+    if number is not None and schema.size_hint:
+        width = Fraction(number.hi) - Fraction(number.lo)  # type: ignore[arg-type]
+        text = f"SELECT AVG({render_name(number.name)}) FROM {table} ERROR"
+        found.append([f"{text} {format_digits(width / part, 1)}" for part in (100, 50, 20, 10, USEFUL)])
+    return found
 
 
 def _is_in(name: str, text: str) -> bool:

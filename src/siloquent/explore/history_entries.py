@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -44,8 +44,18 @@ class HistoryEntry:
         }
 
 
-def list_history(session: WorkspaceSession, table: str) -> tuple[HistoryEntry, ...]:
+Describe = Callable[[bytes], str | None]
+"""Returns the request of another task's stored release as text; None if it is not that task's."""
+
+
+def list_history(
+    session: WorkspaceSession, table: str, *, describe: Describe = lambda _: None
+) -> tuple[HistoryEntry, ...]:
     """List the queries on ``table`` in this epoch, oldest first, as far as this session may see them.
+
+    Args:
+        describe: Describes releases of another task, which are listed as well.
+
 
     An analyst sees all queries if answers are shared, since any of them may be used, and only their own if
     ``sharing = "own"``. Without an analyst, all are seen.
@@ -61,22 +71,30 @@ def list_history(session: WorkspaceSession, table: str) -> tuple[HistoryEntry, .
         one
         for stored in session.ledger.iter_answers(schema.account)
         if not own or stored.account == account.name
-        for one in _iter_entries(stored, schema.budget.accountant)
+        for one in _iter_entries(stored, schema.budget.accountant, describe)
     )
 
 
-def _iter_entries(stored: SettledAnswer, name: Any) -> Iterator[HistoryEntry]:
+def _iter_entries(stored: SettledAnswer, name: Any, describe: Describe) -> Iterator[HistoryEntry]:
+    book = get_accountant(name)
+    entry = HistoryEntry(
+        seq=stored.receipt.seq,
+        account=stored.account,
+        request="",
+        symbol=book.symbol,
+        paid=Fraction(stored.spent_after.amount - stored.spent_before.amount, book.scale),
+        label="fresh",
+        sources=(),
+    )
     try:
         parts = decode_measurements(stored.payload)
     except LedgerError:  # another task's
+        if request := describe(stored.payload):
+            yield replace(entry, request=request)
         return
-    book = get_accountant(name)
-    yield HistoryEntry(
-        seq=stored.receipt.seq,
-        account=stored.account,
+    yield replace(
+        entry,
         request=read_request(stored.payload),
-        symbol=book.symbol,
-        paid=Fraction(stored.spent_after.amount - stored.spent_before.amount, book.scale),
         label=find_weakest(part.label for part in parts),
         sources=tuple(sorted({seq for part in parts for seq in part.sources})),
     )

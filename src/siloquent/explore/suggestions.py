@@ -14,12 +14,12 @@ from siloquent.explore.mending.search import mend
 from siloquent.explore.plan.planner import compute_allowed_cost, find_least_error, plan
 from siloquent.explore.plan.reuse.plans import find_most_exact_with_reuse, resolve_wish
 from siloquent.explore.plan.steps import find_least_widening, format_errors, plan_query
-from siloquent.explore.spec.language.render import render
+from siloquent.explore.plan.usefulness import is_useful
+from siloquent.explore.spec.language.render import render_offer
 from siloquent.explore.spec.name_resolution import resolve_names
-from siloquent.explore.spec.numbers import format_share
 from siloquent.explore.spec.predicate import Column
-from siloquent.explore.spec.query import DEFAULT_BETA, Accuracy, GroupBy, Spend
-from siloquent.fixes import NO_FIX, AskWith, Fix, RunCommand, Verb, build_fix, run
+from siloquent.explore.spec.query import Accuracy, GroupBy, Spend
+from siloquent.fixes import NO_FIX, AskWith, Fix, RunCommand, Verb, build_fix, let_owner_run, run
 from siloquent.privacy import format_digits, get_accountant
 from siloquent.session import compute_budget_limit
 
@@ -30,9 +30,6 @@ if TYPE_CHECKING:
     from siloquent.session import WorkspaceSession
 
 MAX_TABLES = 8
-NOTHING = build_fix("ask the table's owner for more budget: the remaining budget is too small for such an answer")
-
-
 SPENT_PARTS = (10, 3, 1)
 """Of the remaining budget, these parts are tried where no error can be had."""
 DISCOVERED = "0.2"
@@ -49,7 +46,9 @@ def suggest_affordable(session: WorkspaceSession, query: Query) -> Iterator[None
         yield
     except AccuracyUnreachable as refused:
         if isinstance(query.promise, Accuracy):
-            refused.best_alpha, refused.remedy = _find_wider(session, query, refused.best_alpha)
+            refused.best_alpha, wider = _find_wider(session, query, refused.best_alpha)
+            refused.remedy = _require_useful(session, query, wider)
+            refused.best_alpha = refused.best_alpha if refused.remedy is wider else None
         else:
             refused.best_alpha, refused.remedy = None, _suggest_smaller(session, query, verb="explain")
             if _is_beyond(session, query.promise, query.table):
@@ -61,7 +60,8 @@ def suggest_affordable(session: WorkspaceSession, query: Query) -> Iterator[None
         if isinstance(query.promise, Spend):
             refused.remedy = _suggest_smaller(session, query, verb="ask")
         else:
-            refused.remedy = Fix(tuple(filter(None, [refused.remedy.find(AskWith)]))) or NOTHING
+            asked = Fix(tuple(filter(None, [refused.remedy.find(AskWith)])))
+            refused.remedy = _require_useful(session, query, asked) if asked else _ask_owner(query)
         raise
     except UnknownName as unknown:
         unknown.remedy = _mend(session, query, unknown)
@@ -69,6 +69,19 @@ def suggest_affordable(session: WorkspaceSession, query: Query) -> Iterator[None
     except RequestError as refused:
         refused.remedy = _suggest_discovery(session, query) or _mend(session, query, refused)
         raise
+
+
+def _ask_owner(query: Query) -> Fix:
+    """Return the fix where the remaining budget is too small for an answer that is of use."""
+    return build_fix(let_owner_run("budget set", query.table))
+
+
+def _require_useful(session: WorkspaceSession, query: Query, fix: Fix) -> Fix:
+    """Return ``fix``, unless it offers errors as large as the answer itself can be: then only more budget helps."""
+    offered = fix.find(AskWith)
+    if offered is None or not offered.question:
+        return fix
+    return fix if is_useful(offered.question, session.schema(query.table)) else _ask_owner(query)
 
 
 def _mend(session: WorkspaceSession, query: Query, refused: SiloquentError) -> Fix:
@@ -80,22 +93,17 @@ def _mend(session: WorkspaceSession, query: Query, refused: SiloquentError) -> F
             is_public and (refused.remedy.find(AskWith) or refused.code != "unknown_name")
         ):
             # The same question about only its first table: another private one may be unknown to the asker.
-            mended = mend(_render_plain(replace(query, join=None)), [asked])
+            mended = mend(render_offer(replace(query, join=None)), [asked])
             return build_fix(AskWith(mended)) if mended else refused.remedy or build_fix(run("show", asked.name))
         others = [] if query.join is None else list(asked.public)
-        if not others and (mended := mend(_render_plain(query), [asked], wrong=refused)):
+        if not others and (mended := mend(render_offer(query), [asked], wrong=refused)):
             return build_fix(AskWith(mended))
         return refused.remedy or build_fix(run("show", asked.name))
     tables = (
         [session.schema(name) for name in session.list_tables()[:MAX_TABLES]] if refused.code == "unknown_name" else []
     )
-    mended = mend(_render_plain(query), tables, wrong=refused)
+    mended = mend(render_offer(query), tables, wrong=refused)
     return build_fix(AskWith(mended)) if mended else build_fix(run("tables"))
-
-
-def _render_plain(query: Query) -> str:
-    """Render ``query`` without EXPLAIN, and without the confidence that it has anyway."""
-    return render(replace(query, explain=False)).replace(f" CONFIDENCE {format_share(1 - DEFAULT_BETA)}", "")
 
 
 def _find_wider(session: WorkspaceSession, query: Query, best: float | None) -> tuple[float | None, Fix]:
@@ -108,13 +116,13 @@ def _find_wider(session: WorkspaceSession, query: Query, best: float | None) -> 
             return None, _suggest_spending(session, query)
         return None, build_fix(_ask_wider(wider, "explain"))
     if best is None:
-        return None, NOTHING
+        return None, _ask_owner(query)
     payable = replace(
         query, promise=replace(_get_accuracy(query), error=Decimal(format_digits(best, 6)), percent=False)
     )
     error = find_least_error(plan(payable, schema, left=compute_budget_limit(schema.budget)), left=left)
     if error is None:
-        return None, NOTHING
+        return None, _ask_owner(query)
     return float(error), build_fix(_ask_wider(_widen(query, error), "explain"))
 
 
@@ -123,7 +131,7 @@ def _widen(query: Query, error: Fraction) -> Query:
 
 
 def _ask_wider(wider: Query, verb: Verb) -> AskWith:
-    return AskWith(render(wider), f"ERROR {format_errors(wider)}", verb)
+    return AskWith(render_offer(wider), f"ERROR {format_errors(wider)}", verb)
 
 
 def _get_accuracy(query: Query) -> Accuracy:
@@ -150,8 +158,8 @@ def _suggest_spending(session: WorkspaceSession, query: Query) -> Fix:
         spending = replace(query, promise=Spend(Decimal(amount), currency, beta=_get_accuracy(query).beta))
         with suppress(AccuracyUnreachable, RequestError):
             plan_query(resolve_names(spending, schema), schema, left=left)
-            return build_fix(AskWith(render(spending), f"BUDGET {amount} {book.symbol.upper()}", "explain"))
-    return NOTHING
+            return build_fix(AskWith(render_offer(spending), f"BUDGET {amount} {book.symbol.upper()}", "explain"))
+    return _ask_owner(query)
 
 
 def _suggest_discovery(session: WorkspaceSession, query: Query) -> Fix:
@@ -175,7 +183,7 @@ def _suggest_smaller(session: WorkspaceSession, query: Query, *, verb: Verb) -> 
     book = get_accountant(schema.budget.accountant)
     amount = format_digits(Fraction(session.get_remaining(query.table).amount, book.scale), up=False)
     if not Decimal(amount):
-        return NOTHING
+        return _ask_owner(query)
     currency: Literal["epsilon", "rho"] = "rho" if book.symbol == "rho" else "epsilon"
     assert isinstance(query.promise, Spend)
     try:
@@ -184,8 +192,10 @@ def _suggest_smaller(session: WorkspaceSession, query: Query, *, verb: Verb) -> 
             resolve_names(replace(query, promise=promise), schema), schema, left=session.get_remaining(query.table)
         )
     except (AccuracyUnreachable, RequestError):
-        return NOTHING
-    return build_fix(AskWith(render(replace(query, promise=promise)), f"BUDGET {amount} {book.symbol.upper()}", verb))
+        return _ask_owner(query)
+    return build_fix(
+        AskWith(render_offer(replace(query, promise=promise)), f"BUDGET {amount} {book.symbol.upper()}", verb)
+    )
 
 
 def find_affordable(session: WorkspaceSession, course: QueryPlan, earlier: EarlierAnswers) -> Fix:

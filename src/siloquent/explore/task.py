@@ -19,7 +19,7 @@ from siloquent.explore.estimate import (
 )
 from siloquent.explore.measure import measure
 from siloquent.explore.plan.cells.distinct import describe_distinct
-from siloquent.explore.plan.explain import Explanation, explain_course
+from siloquent.explore.plan.explain import Explanation, describe_rows_left_out, explain_course
 from siloquent.explore.plan.limits import lifted
 from siloquent.explore.plan.public_joins import build_canonical_request
 from siloquent.explore.plan.quantiles import describe_steps
@@ -90,7 +90,8 @@ class PreparedQuery(Readable):
         left = self.session.get_remaining(schema.name)
         counted = describe_distinct([plan.compiled for step in course.steps for plan in step.plans])
         rows = (self.earlier.describe_passed_over(schema.version), OTHER_ROWS if self.earlier.changed else "")
-        notes = (*describe_sizes(self.course), *describe_steps(course.first.plans), *counted, *filter(None, rows))
+        told = (*describe_steps(course.first.plans), *counted, *describe_rows_left_out(course.schema))
+        notes = (*describe_sizes(self.course), *told, *filter(None, rows))
         return explain_course(course, account=account, left=left, notes=notes)
 
     @property

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime, timedelta
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from typing import Any, Literal, TypeVar
 
 from siloquent.errors import SchemaError
+from siloquent.fixes import FixLike
 from siloquent.schema.attribute import FUNCTIONS, STEP_SECONDS, Attribute, Bound
 from siloquent.schema.bins import MAX_BINS, cut_by_width
 from siloquent.schema.constraints import (
@@ -36,6 +37,7 @@ from siloquent.schema.files.toml import (
     MAX_ENTRIES,
     MAX_TOLD,
     hash_declaration,
+    number_faults,
     parse_finite,
     quote_short,
     read_toml,
@@ -78,7 +80,9 @@ def parse_schema(text: str, domains: DomainFolder | None = None) -> TableSchema:
 
 def _parse_schema(text: str, domains: DomainFolder | None) -> TableSchema:
     raw = inline_domains(read_toml(text), domains)
-    file = validate_table_file(raw)
+    file = validate_table_file(
+        raw, lambda: [told for one in _find_wrong_attributes(raw) for told in _tell(one, 1)][:MAX_TOLD]
+    )
     if len(file.attribute) + len(file.derived) > MAX_ENTRIES:
         raise SchemaError(f"A table can have at most {MAX_ENTRIES:,} attributes.")
     faults: list[SchemaError] = []
@@ -103,6 +107,19 @@ def _parse_schema(text: str, domains: DomainFolder | None) -> TableSchema:
     )
 
 
+def _find_wrong_attributes(raw: Mapping[str, Any]) -> list[SchemaError]:
+    """Return the faults of attributes that are well-formed, in a file that is not."""
+    faults: list[SchemaError] = []
+    listed = raw.get("attribute")
+    for entry in listed if isinstance(listed, list) else ():
+        try:
+            column = validate_column(entry)
+        except SchemaError:
+            continue  # told already
+        _build_each([column], _build_attribute, faults)
+    return faults
+
+
 def _build_each(entries: Iterable[Entry], build: Callable[[Entry], Built], faults: list[SchemaError]) -> list[Built]:
     """Build each entry; the errors of those that cannot be built are added to ``faults``."""
     built = []
@@ -114,17 +131,28 @@ def _build_each(entries: Iterable[Entry], build: Callable[[Entry], Built], fault
     return built
 
 
+class _SeveralFaults(SchemaError):
+    """Several faults at once; ``told``: a sentence about each."""
+
+    def __init__(self, told: Sequence[str], fix: FixLike) -> None:
+        self.told = tuple(told)
+        more = f" And {len(told) - MAX_TOLD} more." if len(told) > MAX_TOLD else ""
+        super().__init__(number_faults(self.told[:MAX_TOLD]) + more, fix=fix)
+
+
 def _raise_all(faults: list[SchemaError]) -> None:
     """Raise the only fault as it is, or one error that tells them all."""
     if len(faults) == 1:
         raise faults[0]
     if faults:
-        told = [
-            faults[0].detail,
-            *(f"{one.detail}{f' Fix: {one.fix}.' if one.fix else ''}" for one in faults[1:MAX_TOLD]),
-        ]
-        told += [f"And {len(faults) - MAX_TOLD} more."] if len(faults) > MAX_TOLD else []
-        raise SchemaError(" ".join(told), fix=faults[0].fix)
+        raise _SeveralFaults([told for place, one in enumerate(faults) for told in _tell(one, place)], faults[0].remedy)
+
+
+def _tell(fault: SchemaError, place: int) -> Sequence[str]:
+    """Return the sentences of a fault, with its fix unless it is the first: that one's is the fix of all."""
+    if isinstance(fault, _SeveralFaults):
+        return fault.told
+    return [f"{fault.detail}{f' Fix: {fault.fix}.' if fault.fix and place else ''}"]
 
 
 def parse_attribute(raw: Mapping[str, Any]) -> Attribute:

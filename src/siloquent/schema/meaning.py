@@ -16,7 +16,10 @@ _STEPS = {86_400: "day", 3_600: "hour", 60: "minute", 1: "second"}
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """One column's declaration; bounds, grid, bins and ``null`` as in a table file. ``type`` is empty if left out."""
+    """One column's declaration; bounds, grid, bins and ``null`` as in a table file. ``type`` is empty if left out.
+
+    ``words``: those of a boolean in the source, for true and for false, where they are not usual ones.
+    """
 
     type: str
     lo: str = ""
@@ -29,6 +32,7 @@ class Meaning:
     outside: str = "clamp"
     other: str = "cell"
     labels: tuple[tuple[str, str], ...] = ()
+    words: tuple[str, str] | tuple[()] = ()
 
     @property
     def has_cells(self) -> bool:
@@ -81,7 +85,7 @@ def describe_meaning(meaning: Meaning, *, most: int = 60) -> str:
         by = re.fullmatch(r"\{ width = (\S+) \}", meaning.bins)
         kind = "real " if meaning.type == "real" and "." not in meaning.lo + meaning.hi else ""
         return f"{kind}{meaning.lo}..{meaning.hi}{f' by {by[1]}' if by else ''}"
-    words = {"": "skip", "boolean": "yes/no", "text": f"text {meaning.max_bytes}"}
+    words = {"": "skip", "boolean": "/".join(meaning.words) or "yes/no", "text": f"text {meaning.max_bytes}"}
     return words.get(meaning.type, meaning.type)
 
 

@@ -15,20 +15,22 @@ from siloquent.schema.attribute import Attribute
 from siloquent.schema.build import parse_attributes
 from siloquent.schema.constraints import ForeignKey
 from siloquent.schema.files.toml import quote_short, read_toml
+from siloquent.schema.reading import PLAIN_READING, Reading, parse_reading
 from siloquent.schema.table import TableSchema
 
-_KEYS = {"format", "name", "key", "source", "attribute"}
+_KEYS = {"format", "name", "key", "source", "reading", "attribute"}
 _EXAMPLE = 'format = 1, name = "wards", key = "ward", source = "csv:data/wards.csv", attribute = [{ ... }]'
 
 
 @dataclass(frozen=True, slots=True)
 class PublicFile:
-    """The contents of ``public/NAME.toml``: the location of the rows, the key column and the other columns."""
+    """The contents of ``public/NAME.toml``: the location and form of the rows, the key column and the other columns."""
 
     name: str
     key: str
     source: str
     attributes: tuple[Attribute, ...]
+    reading: Reading = PLAIN_READING
 
 
 def parse_public(text: str) -> PublicFile:
@@ -44,8 +46,10 @@ def parse_public(text: str) -> PublicFile:
     if type(raw.get("format")) is not int or raw["format"] != 1:
         raise SchemaError("A public table must state format = 1, the only supported format.", fix=_EXAMPLE)
     name, key, source = (_require_text(raw, word) for word in ("name", "key", "source"))
-    if source.partition(":")[0] not in ("csv", "csv-records", "parquet"):
-        raise SchemaError(f"A public table must be a csv: or parquet: file, not {quote_short(source)}.", fix=_EXAMPLE)
+    if source.partition(":")[0] not in ("csv", "csv-records", "xlsx", "parquet"):
+        raise SchemaError(
+            f"A public table must be a csv:, xlsx: or parquet: file, not {quote_short(source)}.", fix=_EXAMPLE
+        )
     attributes = parse_attributes(raw.get("attribute"))
     for attribute in attributes:
         if not attribute.is_countable:
@@ -55,7 +59,9 @@ def parse_public(text: str) -> PublicFile:
             )
         if attribute.name.casefold() == key.casefold():
             raise SchemaError(f"The key {key!r} must be declared only in the private table.", fix="remove it here")
-    return PublicFile(name, key, source, attributes)
+    reading = parse_reading(raw.get("reading", {}), [key, *(attribute.name for attribute in attributes)])
+    reading.check_kind(source.partition(":")[0])
+    return PublicFile(name, key, source, attributes, reading)
 
 
 def check_fits(schema: TableSchema, key: ForeignKey, declared: PublicFile) -> None:

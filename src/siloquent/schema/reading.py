@@ -6,15 +6,15 @@ All of it is declared, none of it is found in rows: what becomes of a line follo
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from pydantic import ValidationError
 
 from siloquent.errors import SchemaError
 from siloquent.schema.files.models import ColumnReadingEntry, ReadingEntry
-from siloquent.schema.files.toml import read_toml
+from siloquent.schema.files.toml import quote_text, read_toml
 from siloquent.schema.value_formats import PLAIN_FORMAT, ValueFormat
 
 UTF8 = "utf-8"
@@ -40,8 +40,9 @@ _KINDS = {
     "delimiter": CSV_KINDS,
     "quote": CSV_KINDS,
     "member": CSV_KINDS,
-    "skip": CSV_KINDS,
-    "names": CSV_KINDS,
+    "skip": (*CSV_KINDS, "xlsx"),
+    "names": (*CSV_KINDS, "xlsx"),
+    "sheet": ("xlsx",),
 }
 """The kinds of sources that each setting of the file's form belongs to."""
 
@@ -53,9 +54,10 @@ class Reading:
     Attributes:
         delimiter: Empty: the one of ``, ; tab |`` that the header line has most of.
         quote: Empty: no quotes.
-        skip: The lines before the header line.
+        skip: The lines before the header line, or the rows before the header row.
         names: The columns' names, in a file without a header line.
         member: Of a zip file; empty: its only one.
+        sheet: Of a workbook; empty: its only one.
         values: The format of all columns without one of their own in ``columns``.
     """
 
@@ -67,6 +69,7 @@ class Reading:
     member: str = ""
     values: ValueFormat = PLAIN_FORMAT
     columns: tuple[tuple[str, ValueFormat], ...] = ()
+    sheet: str = field(default="", repr=False)  # ledgers keep the digest of a text without it
 
     def __post_init__(self) -> None:
         if self.encoding not in ENCODINGS:
@@ -96,7 +99,8 @@ class Reading:
 
     def digest(self) -> bytes:
         """Return a digest of all settings."""
-        return hashlib.sha256(repr(self).encode()).digest()
+        sheet = f" sheet={self.sheet!r}" if self.sheet else ""
+        return hashlib.sha256(f"{self!r}{sheet}".encode()).digest()
 
     def check_kind(self, kind: str) -> None:
         """Refuse settings that do not belong to a kind of source.
@@ -174,6 +178,16 @@ def read_settings(text: str) -> Reading:
         SchemaError: they are not TOML, or a setting is unknown or not valid.
     """
     raw = read_toml(text)
+    columns = raw.get("columns")
+    return parse_reading(raw, columns if isinstance(columns, dict) else ())
+
+
+def parse_reading(raw: object, attributes: Iterable[str]) -> Reading:
+    """Return the reading that a parsed section ``[reading]`` says.
+
+    Raises:
+        SchemaError: a setting is unknown or not valid, or names a column that is none of ``attributes``.
+    """
     try:
         entry = ReadingEntry.model_validate(raw)
     except ValidationError as wrong:
@@ -182,7 +196,44 @@ def read_settings(text: str) -> Reading:
         raise SchemaError(
             f"{key!r} is not a valid setting of how a file is read; known: {known}.", fix='encoding = "cp1252"'
         ) from None
-    return build_reading(entry, entry.columns)
+    return build_reading(entry, attributes)
+
+
+Setting = str | int | Sequence[str] | Mapping[str, Mapping[str, str | Sequence[str]]]
+
+
+def compose_settings(settings: Mapping[str, Setting]) -> str:
+    """Return settings as lines of a table file, as they stand under ``[reading]``.
+
+    Raises:
+        SchemaError: a value is not a text, a number, a list of texts or a mapping of columns.
+
+    >>> print(compose_settings({"decimal": ",", "columns": {"born": {"missing": ["-"]}}}))
+    decimal = ","
+    columns."born" = { "missing" = ["-"] }
+    """
+    lines = []
+    for key, value in settings.items():
+        own = value if key == "columns" and isinstance(value, Mapping) else None
+        places = [(key, value)] if own is None else [(f"{key}.{quote_text(name)}", one) for name, one in own.items()]
+        lines += [f"{place} = {_compose_setting(place, one)}" for place, one in places]
+    return "\n".join(lines)
+
+
+def _compose_setting(key: str, value: object) -> str:
+    if isinstance(value, str):
+        return quote_text(value)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    if isinstance(value, Mapping):
+        inner = (f"{quote_text(str(name))} = {_compose_setting(key, one)}" for name, one in value.items())
+        return f"{{ {', '.join(inner)} }}"
+    if isinstance(value, Sequence) and all(isinstance(one, str) for one in value):
+        return f"[{', '.join(map(quote_text, value))}]"
+    raise SchemaError(
+        f"[reading] {key[:40]} must be a text, a number or a list of texts, not {type(value).__name__}.",
+        fix='{"encoding": "cp1252", "missing": ["NA", "-"]}',
+    )
 
 
 _RENAMED: Mapping[str, str] = {"date": "date_format", "datetime": "datetime_format"}

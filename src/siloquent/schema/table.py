@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 Adjacency = Literal["add-remove", "replace-one"]
 MAX_LISTED = 60
 EXACT_KINDS = ("id", "category", "text")
-SOURCE_KINDS = ("csv", "csv-records", "parquet", "duckdb", "postgres", "spark")
+SOURCE_KINDS = ("csv", "csv-records", "xlsx", "parquet", "duckdb", "postgres", "spark")
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from siloquent.schema.changes import DeclarationChange
 
 _TABLE = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,62}")
-_FILES = ("csv", "csv-records", "parquet", "duckdb")
+_FILES = ("csv", "csv-records", "xlsx", "parquet", "duckdb")
 _TAG = re.compile(r'(W/)?("[!#-~\x80-\xff]*")')
 
 

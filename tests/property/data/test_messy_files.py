@@ -11,8 +11,9 @@ import pytest
 
 from benchmarks.doors.messy_files import EXPECTED, judge
 from benchmarks.hostile.messy_files import MessyFile, messy_files
+from benchmarks.hostile.messy_workbooks import messy_workbooks
 
-FILES = list(messy_files())
+FILES = [*messy_files(), *messy_workbooks()]
 
 
 @pytest.mark.parametrize("file", FILES, ids=[file.name for file in FILES])

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
+import json
+import zipfile
 from datetime import date, datetime
 from pathlib import Path
 
@@ -12,11 +15,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.hostile.workbooks import Book, Sheet
 from siloquent.cli.app import run
 from siloquent.cli.workspace.schema_draft import draft_schema
 from siloquent.errors import RequestError
 from siloquent.schema.build import parse_schema
 from siloquent.schema.declaring import derive_table_name
+from siloquent.session import create_workspace
 
 ROWS = pa.table(
     {
@@ -182,3 +187,63 @@ def test_codes_with_leading_zeros_are_categories_and_a_decimal_comma_is_told(tmp
     assert schema.domain["meters"].kind == "integer"
     before = text[: text.index('name = "euro"')].splitlines()[-2]
     assert "decimal comma" in before
+
+
+GERMAN = (
+    'encoding = "cp1252"\ndecimal = ","\nthousands = "."\ndate_format = "%d.%m.%Y"\nmissing = ["k. A."]\n'
+    'true = ["ja"]\nfalse = ["nein"]'
+)
+WORDS = [
+    ("Kraft" if i % 2 else "Gerät", f"1.{i + 100},50", f"{i % 28 + 1}.3.2024", "ja" if i % 3 else "nein")
+    for i in range(99)
+]
+LINES = ["Bereich;Beitrag;Beginn;Kurs", *map(";".join, WORDS), "k. A.;k. A.;k. A.;k. A."]
+
+
+def as_sheet() -> bytes:
+    """The same rows in a workbook, every second of numbers and dates."""
+    rows: list[list[object]] = [line.split(";") for line in LINES]
+    for i, row in enumerate(rows[1:-1:2]):
+        row[1], row[2] = 1000 + i * 2 + 100.5, date(2024, 3, i * 2 % 28 + 1)
+    return Book([Sheet(rows)]).write()
+
+
+@pytest.mark.parametrize("form", ["visits.csv", "visits.csv.gz", "visits.zip", "parts", "visits.xlsx"])
+def test_settings_of_reading_are_those_of_draft_and_check(
+    tmp_path: Path, form: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path.resolve()
+    create_workspace(folder / "w")
+    monkeypatch.chdir(folder / "w")
+    text, file = ("\n".join(LINES) + "\n").encode("cp1252"), folder / "w" / form
+    if form == "parts":
+        file.mkdir()
+        head, *rest = text.splitlines(keepends=True)
+        (file / "a.csv").write_bytes(head + b"".join(rest[:40]))
+        (file / "b.csv").write_bytes(head + b"".join(rest[40:]))
+    elif form.endswith("zip"):
+        with zipfile.ZipFile(file, "w") as archive:
+            archive.writestr("visits.csv", text)
+    else:
+        file.write_bytes(as_sheet() if form.endswith("xlsx") else gzip.compress(text) if form.endswith("gz") else text)
+    settings = [line for line in GERMAN.splitlines() if not (form.endswith("xlsx") and "encoding" in line)]
+    words = [word for line in settings for word in ("--reading", line)]
+    assert run(["draft", form, "--public", "-o", "schemas/visits.toml", "--quiet", *words]) == 0
+    schema = parse_schema((folder / "w" / "schemas" / "visits.toml").read_text(encoding="utf-8"))
+    assert [one.kind for one in schema.domain] == ["category", "real", "date", "boolean"]
+    assert schema.domain["Bereich"].values == ("Gerät", "Kraft")
+    assert (schema.domain["Beitrag"].lo, schema.domain["Beitrag"].hi) == (1100, 1200)
+    capsys.readouterr()
+    assert run(["check", "visits", "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)["tables"][0]
+    assert (report["rows"], report["clean"]) == (100, True)
+    assert {one["kind"] for one in report["findings"]} == {"null"}
+
+
+def test_a_draft_with_wrong_settings_says_which_would_read_the_file(tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_bytes("\n".join(LINES).encode("cp1252"))
+    with pytest.raises(RequestError, match="not UTF-8") as refused:
+        draft_schema(tmp_path / "rows.csv", name="t", source="csv:rows.csv")
+    assert 'encoding = "cp1252"' in str(refused.value)
+    with pytest.raises(RequestError, match="not a valid setting"):
+        draft_schema(tmp_path / "rows.csv", name="t", source="csv:rows.csv", reading='encodng = "cp1252"')

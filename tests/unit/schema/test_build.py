@@ -124,7 +124,7 @@ REFUSED = {
     "a row unit of two rows": (table('kind = "row", max_rows = 2'), "max_rows must be 1 for row units", ""),
     "a source of no kind": (
         table('kind = "row"', more='source = "excel:x"'),
-        "begin with one of csv:, csv-records:, parquet:",
+        "begin with one of csv:, csv-records:, xlsx:, parquet:",
         "",
     ),
     "a table's name": (table('kind = "row"', name="my table"), "letters, digits and _", ""),

@@ -101,3 +101,27 @@ def test_all_contradictions_of_a_file_are_told_at_once() -> None:
         assert part in refused.value.detail
     told = ('{ name = "age", type = "integer", lo = 0, hi = 100,', '{ name = "size", type = "real"', 'epsilon = "1"')
     assert all(part in refused.value.fix for part in told)
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "told"),
+    [
+        ("[table]", "[table]\nformat = 1", "Unknown key 'format' in [table]. It belongs at the top of the file"),
+        ("[table]", '[table]\nepsilon = "1"', "Unknown key 'epsilon' in [table]. It belongs under [budget]."),
+        ("[table]", '[table]\neps = "1"', "Did you mean 'epsilon'? It belongs under [budget]."),
+        ("[budget]", "[budget]\nzzqx = 1", "Known there: accountant, epsilon, rho"),
+        ('type = "integer"', 'type = "integer", encoding = "cp1252"', "It belongs under [reading]."),
+    ],
+)
+def test_a_key_of_another_section_says_where_it_belongs(right: str, wrong: str, told: str) -> None:
+    with pytest.raises(SchemaError) as refused:
+        parse_schema(TABLE.replace(right, wrong, 1))
+    assert told in refused.value.detail
+
+
+def test_several_faults_are_counted_and_numbered_contradictions_among_them() -> None:
+    text = TABLE.replace('"pure"', '"laplace"').replace("hi = 3, grid = 0.5", "hi = 3, grid = 0.7")
+    with pytest.raises(SchemaError) as refused:
+        parse_schema(text)
+    assert refused.value.detail.startswith("2 faults: (1) 'accountant' in [budget]")
+    assert "(2) Attribute 'size'" in refused.value.detail

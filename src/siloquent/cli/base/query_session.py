@@ -135,10 +135,8 @@ class WorkspaceQueries:
         return build_shown_table(self.session, name)
 
     def get_history(self, table: str) -> Document:
-        """Return the queries asked about a table, oldest first."""
-        from siloquent.explore import list_history
-
-        return build_history_document(table, list_history(self.session, table))
+        """Return the queries and discoveries of a table, oldest first."""
+        return build_history_document(table, self.session.list_history(table))
 
     def describe_rows(self, answer: Answer) -> str:
         """Say as of when the rows of ``answer`` are, if they were ever replaced; otherwise empty."""

@@ -21,6 +21,7 @@ from siloquent.documents.releases import (
     build_release_verdict_document,
 )
 from siloquent.errors import RequestError, SiloquentError
+from siloquent.schema.domains import list_domain_files
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -201,14 +202,14 @@ def export(
 
 
 def verify(options: Options, release: Release) -> int:
-    """Compare a release with its record in the ledger; exit 1 if it differs, 9 if another version made it.
+    """Compare a release, or a discovered domain, with the ledger; exit 1 if it differs, 9 if another version made it.
 
     Exit 9: another version of siloquent made it by other rules. Its record in the ledger was compared; some of its
     files were not.
     """
-    folder = _find_folder(options, release)
     with options.open_session() as session:
-        verdict = session.verify(folder)
+        is_domain = release in {file.stem for file in list_domain_files(session.workspace.folder)}
+        verdict = session.discover.verify(release) if is_domain else session.verify(_find_folder(options, release))
     if options.as_json:
         options.screen.write_document(build_release_verdict_document(verdict))
         return EXIT_STATUS[verdict.outcome]

@@ -172,11 +172,11 @@ def _copy_public_rows(workspace: Workspace, building: Path) -> None:
     private = [one.read_text(encoding="utf-8", errors="replace") for one in workspace.schemas.glob("*.toml")]
     for declared in sorted((workspace.folder / PUBLIC).glob("*.toml")):
         with suppress(SchemaError, OSError, ValueError):  # questions report the fault
-            rows = find_public_rows(declared, workspace.folder)
-            target = building / rows.relative_to(workspace.folder.resolve())
-            if not target.exists() and not any(rows.name in words for words in private):
-                target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-                _copy(rows, target)
+            for rows in find_public_rows(declared, workspace.folder):
+                target = building / rows.relative_to(workspace.folder.resolve())
+                if not target.exists() and not any(rows.name in words for words in private):
+                    target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+                    _copy(rows, target)
 
 
 def _copy(source: Path, target: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,6 +11,7 @@ import typer
 from siloquent.charts.text import clean_text, number_of
 from siloquent.cli.base.command import Options, register_command
 from siloquent.cli.base.screen import LEFT, RIGHT
+from siloquent.documents.ledger import format_significant
 from siloquent.documents.releases import format_minute
 from siloquent.documents.tables import (
     build_check_document,
@@ -35,7 +37,10 @@ def register(app: typer.Typer) -> None:
 
 def draft(
     options: Options,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A CSV or Parquet file of public or invented rows.")],
+    file: Annotated[
+        Path,
+        typer.Argument(metavar="FILE", help="A CSV or Parquet file, workbook or folder of public or invented rows."),
+    ],
     public: Annotated[bool, typer.Option("--public", help="Confirm that these rows are public.")] = False,
     output: Annotated[
         Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write the table file here.")
@@ -43,21 +48,25 @@ def draft(
     source: Annotated[
         str | None, typer.Option("--source", help="The location of the private rows (default: this file).")
     ] = None,
+    reading: Annotated[
+        list[str] | None,
+        typer.Option("--reading", metavar="'KEY = VALUE'", help="A setting of [reading]; may be repeated."),
+    ] = None,
 ) -> None:
     """Propose a table file from PUBLIC rows; correct it by hand before use."""
     from siloquent.cli.workspace.schema_draft import draft_schema
     from siloquent.schema.build import parse_schema
     from siloquent.schema.declaring import derive_table_name
 
-    if not file.is_file():
-        raise RequestError(f"{file} is not a file.", fix=run("draft", "ROWS.csv", "--public"))
+    if not file.exists():
+        raise RequestError(f"{file} is not a file or folder.", fix=run("draft", "ROWS.csv", "--public"))
     if not public:
         _require_public(options, file)
     if output and output.exists():
         raise RequestError(f"{output} already exists.", fix="name another file, or remove it")
     name = output.stem if output and output.suffix == ".toml" else derive_table_name(file)
-    form = "parquet" if file.suffix in (".parquet", ".pq") else "csv"
-    text = draft_schema(file, name=name, source=source or f"{form}:{_format_source(options, file)}")
+    lines = "\n".join(line.removesuffix(" under [reading]") for line in reading or ())
+    text = draft_schema(file, name=name, source=source or _format_source(options, file), reading=lines)
     parse_schema(text)
     if output:
         _write(output, text)
@@ -72,9 +81,11 @@ def draft(
 
 def _format_source(options: Options, file: Path) -> str:
     """Return ``file`` as written in the table file: relative to its workspace, so that both can be moved together."""
+    from siloquent.api import find_source
+
     folder, whole = options.find_folder(), file.resolve()
-    inside = folder is not None and whole.is_relative_to(folder.resolve())
-    return whole.relative_to(folder.resolve()).as_posix() if inside and folder is not None else str(whole)
+    address, _ = find_source(str(whole), folder or whole.parent)
+    return address if folder is not None else f"{address.partition(':')[0]}:{whole}"
 
 
 def _require_public(options: Options, file: Path) -> None:
@@ -153,7 +164,8 @@ def _show(options: Options, report: dict[str, Any]) -> None:
     if report["rows"] is not None:
         rows = number_of(report["rows"], "row", "rows")
         screen.write_line(
-            f"{clean_text(report['table'])}: {rows}, of which {number_of(report['counted'], 'counts', 'count')}."
+            f"{clean_text(report['table'])}: {rows}, of which {number_of(report['counted'], 'counts', 'count')}; "
+            f"{number_of(report['complete'], 'row has', 'rows have')} a value in every column."
         )
     if findings:
         screen.write_table(
@@ -170,3 +182,8 @@ def _show(options: Options, report: dict[str, Any]) -> None:
             ],
         )
     screen.write_line(f"{clean_text(report['table'])}: {'as declared' if report['clean'] else 'not as declared'}.")
+    if report.get("questions"):
+        screen.note("Analysts could ask, for example:")
+    for one in report.get("questions", ()):
+        share = format_significant(Fraction(one["share"]) * 100, "up")
+        screen.note(f"  {clean_text(one['query'])}  ({share} % of what is left)")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import gzip
+import io
 import math
 import re
 from collections.abc import Iterator
@@ -23,30 +23,32 @@ if TYPE_CHECKING:
 
 MAX_ROWS, MAX_BYTES = 200_000, 2**28
 MAX_GRID_STEPS = 10**11  # a table may have 2^40
-MAX_COLUMNS = 4_096
 DECIMAL_COMMA = r"^-?[0-9]+,[0-9]+$"
 _REREAD = "write the file as UTF-8 CSV with a header line and as many columns in every line, or as Parquet"
 MAX_CODES, MAX_CODE_SPAN = 20, 100
 MAX_VALUES, MAX_DECIMALS, MAX_TEXT_BYTES = 100, 4, 4000
 
 
-def draft_schema(file: Path, *, name: str, source: str) -> str:
+def draft_schema(file: Path, *, name: str, source: str, reading: str = "") -> str:
     """Return a table file for rows like those of ``file``, to be corrected by a domain expert.
 
     Args:
-        file: A CSV or Parquet file of public or synthetic rows; the first 200,000 are read.
+        file: A CSV or Parquet file, a workbook, or a folder of parts, of public or synthetic rows; the first 200,000
+            are read.
         name: The table's name.
         source: The location of the private rows, as written in the table file.
+        reading: How both are read: lines of a table file, as they stand under ``[reading]``.
     Raises:
         RequestError: the file cannot be read, or has no columns.
     """
-    rows = _read(file)
+    rows = _read(file, reading)
     if not rows.column_names:
         raise RequestError(f"{file.name} has no columns.", fix="the first line of a CSV file names its columns")
     lines = [line for column in rows.column_names for line in _draft_lines(column, rows[column])]
     return _FILE.format(
         rows=rows.num_rows,
         attributes="\n".join(lines),
+        reading=f"\n[reading]\n{reading}\n" if reading else "",
         name=name,
         source=quote_text(source),
         person=quote_text(_find_person(rows.column_names)),
@@ -59,96 +61,52 @@ def _find_person(names: list[str]) -> str:
     return next((name for name in ids if is_person_like(name)), ids[0] if ids else "patient")
 
 
-def _read(file: Path) -> pa.Table:
+def _read(file: Path, reading: str) -> pa.Table:
     import pyarrow as pa
+
+    from siloquent.api import find_source, read_public_rows
 
     try:
-        if file.stat().st_size > MAX_BYTES:
-            raise RequestError(
-                f"{file.name} is larger than {MAX_BYTES >> 20} MiB.", fix="draft from a part of it: the first lines do"
-            )
-        return pa.Table.from_batches(_take_first(_read_batches(file)))
-    except (OSError, ValueError, pa.ArrowException) as failed:
+        address, _ = find_source(str(file), file.resolve().parent)
+        rows = read_public_rows(address, file.resolve().parent, reading, rows=MAX_ROWS, most=MAX_BYTES)
+        return rows if address.startswith("parquet:") else _infer_types(rows)
+    except (SchemaError, RequestError) as wrong:
+        raise RequestError(f"{file.name} cannot be read: {wrong.detail}", fix=wrong.remedy or _REREAD) from None
+    except (OSError, ValueError, pa.ArrowException):
         # A parser quotes the failing line, and these rows may not be public after all: its message is not shown.
-        raise RequestError(
-            f"{file.name} cannot be read as CSV or Parquet{_describe_failure(failed)}.", fix=_REREAD
-        ) from None
+        raise RequestError(f"{file.name} cannot be read as CSV, workbook or Parquet.", fix=_REREAD) from None
 
 
-def _read_batches(file: Path) -> Iterator[pa.RecordBatch]:
-    if file.suffix in (".parquet", ".pq"):
-        from siloquent.foreign.tables import read_parquet
-
-        yield from read_parquet(file).to_batches(max_chunksize=10_000)
-    else:
-        import pyarrow as pa
-        import pyarrow.csv as csv
-
-        # Cells and names are read as the reader of private rows reads them: an empty cell is NULL, quoted or not.
-        names, delimiter, packed = _read_header(file)
-        if len(names) > MAX_COLUMNS:
-            raise RequestError(f"{file.name} has more than {MAX_COLUMNS:,} columns.", fix=_REREAD)
-
-        def read(types: dict[str, pa.DataType]) -> Iterator[pa.RecordBatch]:
-            with (
-                open(file, "rb") as raw,
-                gzip.open(raw) if packed else raw as opened,  # allowed: a stream, cut early
-            ):
-                yield from csv.open_csv(  # allowed: as above, and few columns
-                    opened,
-                    read_options=csv.ReadOptions(column_names=names, skip_rows=1),
-                    parse_options=csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
-                    convert_options=csv.ConvertOptions(column_types=types, null_values=[""], strings_can_be_null=True),
-                )
-
-        codes = _find_codes(_take_first(read(dict.fromkeys(names, pa.binary()))))
-        yield from read(dict.fromkeys(codes, pa.string()))
-
-
-def _find_codes(batches: list[pa.RecordBatch]) -> set[str]:
-    """Return the columns of whole numbers with leading zeros, which codes such as postcodes would lose as numbers."""
+def _infer_types(texts: pa.Table) -> pa.Table:
+    """Return columns of texts with the types that all their texts have; codes with leading zeros stay texts."""
     import pyarrow as pa
+    import pyarrow.csv as csv
+
+    written = io.BytesIO()
+    csv.write_csv(texts, written, csv.WriteOptions(quoting_style="all_valid"))
+    written.seek(0)
+    return csv.read_csv(  # allowed: the texts that were read above
+        written,
+        read_options=csv.ReadOptions(
+            column_names=texts.column_names, skip_rows=1, block_size=max(2**20, written.getbuffer().nbytes + 1)
+        ),
+        parse_options=csv.ParseOptions(newlines_in_values=True),
+        convert_options=csv.ConvertOptions(
+            column_types={name: pa.string() for name in _find_codes(texts)}, null_values=[""], strings_can_be_null=True
+        ),
+    )
+
+
+def _find_codes(texts: pa.Table) -> set[str]:
+    """Return the columns of whole numbers with leading zeros, which codes such as postcodes would lose as numbers."""
     import pyarrow.compute as pc
 
-    table = pa.Table.from_batches(batches)
     return {
         name
-        for name, column in zip(table.column_names, table.columns, strict=True)
+        for name, column in zip(texts.column_names, texts.columns, strict=True)
         if pc.any(pc.match_substring_regex(column, "^0[0-9]+$")).as_py()
         and pc.all(pc.match_substring_regex(column, "^[0-9]+$")).as_py()
     }
-
-
-def _read_header(file: Path) -> tuple[list[str], str, bool]:
-    from siloquent.api import read_csv_header
-
-    try:
-        return read_csv_header(file)
-    except SchemaError as wrong:
-        raise RequestError(f"{file.name} cannot be read: {wrong.detail}", fix=_REREAD) from None
-
-
-def _describe_failure(failed: Exception) -> str:
-    """Return the known cause of a failure, in our own words."""
-    text = str(failed).lower()
-    if "no rows" in text or "empty" in text:
-        return ": it has no rows"
-    if "utf" in text:
-        return ": it is not UTF-8"
-    return ": a line has more or fewer columns than the first" if "columns" in text else ""
-
-
-def _take_first(batches: Iterator[pa.RecordBatch]) -> list[pa.RecordBatch]:
-    """Return the batches that hold the first ``MAX_ROWS`` rows."""
-    taken, rows = [], 0
-    for batch in batches:
-        taken.append(batch.slice(0, MAX_ROWS - rows))
-        rows += taken[-1].num_rows
-        if rows >= MAX_ROWS:
-            break
-    if not taken:
-        raise ValueError("no rows")
-    return taken
 
 
 def _draft_lines(name: str, column: pa.ChunkedArray) -> list[str]:
@@ -175,7 +133,7 @@ def _list_doubts(name: str, column: pa.ChunkedArray) -> Iterator[str]:
         if len(known) / 2 < count < len(known):
             yield f"{count:,} of {len(known):,} cells are {kind}: as that type, the others are read as NULL"
     if len(known) and pc.all(pc.match_substring_regex(known, DECIMAL_COMMA)).as_py():
-        yield 'numbers with a decimal comma: write the file with 2.72 for 2,72, then type = "real"'
+        yield "numbers with a decimal comma: draft again with --reading 'decimal = \",\"'"
     elif len(pc.unique(known)) > MAX_VALUES and not _ends_like_id(name) and not is_id_like(name):
         yield 'too many distinct values for a category: type = "id" if these identify people or things'
 
@@ -279,7 +237,7 @@ format = 1
 attribute = [
 {attributes}
 ]
-
+{reading}
 [table]
 name = "{name}"
 source = {source}

@@ -11,6 +11,7 @@ from siloquent.schema.changes import DeclarationChange, describe_change
 
 Kind = Literal[
     "unreadable_lines",
+    "unreadable_cells",
     "extra_column",
     "null",
     "unreadable",
@@ -64,12 +65,16 @@ class TableFinding:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class CheckReport(Readable):
-    """All findings about one table; they are exact, so they are for the owner only and never leave the machine."""
+    """All findings about one table; they are exact, so they are for the owner only and never leave the machine.
+
+    ``counted``: the rows that count, of a user at most ``max_rows``. ``complete``: those with a value in every column.
+    """
 
     table: str
     rows: int
     counted: int
     findings: tuple[TableFinding, ...]
+    complete: int = 0
 
     def __str__(self) -> str:
         told = [f"  {'problem' if one.is_problem else 'note'}: {one.sentence}" for one in self.findings]
@@ -77,6 +82,7 @@ class CheckReport(Readable):
         return "\n".join(
             [
                 f"{self.table}: {outcome}; {self.counted:,} of {self.rows:,} rows count",
+                f"  {self.complete:,} rows have a value in every column",
                 *told,
                 "Exact counts, for the owner only: do not pass this on.",
             ]
@@ -128,6 +134,7 @@ class CheckReport(Readable):
             "table": self.table,
             "rows": self.rows,
             "counted": self.counted,
+            "complete": self.complete,
             "clean": self.is_clean,
             "findings": [{**asdict(finding), "problem": finding.is_problem} for finding in self.findings],
         }

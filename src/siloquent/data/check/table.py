@@ -35,7 +35,7 @@ def check(table: PrivateTable, *, others: Mapping[str, PrivateTable] | None = No
     """
     engine, columns, salt = table.open_for_owner()
     schema = table.schema
-    rows, found = check_values(schema, columns, engine)
+    rows, complete, found = check_values(schema, columns, engine)
     known = {name: other.open_for_owner()[:2] for name, other in (others or {}).items()}
     findings = [
         *_check_delta(schema),
@@ -48,7 +48,8 @@ def check(table: PrivateTable, *, others: Mapping[str, PrivateTable] | None = No
     counted = exp.select(exp.alias_(exp.Count(this=exp.Star()), "n")).from_(
         select_bounded_rows(columns, schema.unit, salt=salt, wanted=[]).subquery("bounded")
     )
-    return CheckReport(schema.name, rows, int(engine.aggregate(counted).column("n")[0].as_py()), tuple(findings))
+    count = int(engine.aggregate(counted).column("n")[0].as_py())
+    return CheckReport(schema.name, rows, count, tuple(findings), complete)
 
 
 def _check_delta(schema: TableSchema) -> list[TableFinding]:
@@ -69,7 +70,13 @@ def _check_delta(schema: TableSchema) -> list[TableFinding]:
 
 def _check_lines(engine: Engine) -> list[TableFinding]:
     return [
-        TableFinding("unreadable_lines", "source", count, f"{number_of(count, *_WRONG[fault])}: skipped.", _FIX[fault])
+        TableFinding(
+            "unreadable_cells" if fault in _CELLS else "unreadable_lines",
+            "source",
+            count,
+            f"{number_of(count, *_WRONG[fault])}: {_CELLS.get(fault, 'skipped')}.",
+            _FIX[fault],
+        )
         for fault, count in sorted(engine.count_unreadable_lines().items())
     ]
 
@@ -80,12 +87,26 @@ _WRONG: dict[LineFault, tuple[str, str]] = {
         "line cannot be parsed (quotes, too few or too many columns, or length)",
         "lines cannot be parsed (quotes, too few or too many columns, or length)",
     ),
+    "formula": (
+        "cell has a formula whose value is not in the file",
+        "cells have formulas whose values are not in the file",
+    ),
+    "error": ("cell holds an error such as #N/A", "cells hold errors such as #N/A"),
+    "merged": ("area of cells is merged", "areas of cells are merged"),
+}
+_CELLS: dict[LineFault, str] = {
+    "formula": "read as NULL",
+    "error": "read as NULL",
+    "merged": "its value is only in its first cell, and the others are NULL",
 }
 _FIX: dict[LineFault, str] = {
     "encoding": 'encoding = "cp1252" under [reading] if the file comes from Windows, or save it as UTF-8: iconv -f '
     "LATIN1 -t UTF-8",
     "form": "rewrite the file with a CSV library; if quoted texts contain line breaks: "
     'source = "csv-records:..."; if quotes are part of texts: quote = "" under [reading]',
+    "formula": "open the file in a spreadsheet program and save it, which stores the values of formulas",
+    "error": "correct the formulas in the source",
+    "merged": "split the merged cells and fill in the value of each",
 }
 
 

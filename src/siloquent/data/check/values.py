@@ -20,10 +20,12 @@ Condition = tuple[str, exp.Expr]
 
 def check_values(
     schema: TableSchema, columns: Sequence[SourceColumn], engine: Engine
-) -> tuple[int, list[TableFinding]]:
-    """Return the number of rows, and the problems in their values."""
+) -> tuple[int, int, list[TableFinding]]:
+    """Return the number of rows, how many of them have a value in every column, and the problems in their values."""
     conditions = [(c, kind, condition) for c in columns for kind, condition in _list_conditions(c)]
     shown = [exp.alias_(exp.Count(this=exp.Star()), "rows")]
+    complete = exp.Case().when(_join_all([_has_value(column) for column in columns]), exp.Literal.number(1))
+    shown.append(exp.alias_(exp.Count(this=complete), "complete"))
     for number, (_, _, condition) in enumerate(conditions):
         ones = exp.Case().when(condition, exp.Literal.number(1))
         shown.append(exp.alias_(exp.Count(this=ones), f"c{number}"))
@@ -39,7 +41,23 @@ def check_values(
                 finding = _add_format(finding, propose_format(schema, column, columns, engine), schema.name)
             whole = count == known and kind in _NOTHING
             found.append(_tell_whole_column(finding, column, known) if whole else finding)
-    return rows, found
+    return rows, int(counted["complete"]), found
+
+
+def _has_value(column: SourceColumn) -> exp.Expr:
+    """Return the condition that a column has a value that is read."""
+    known = exp.Paren(this=exp.not_(exp.Is(this=quote_name(column.read_name), expression=exp.Null())))
+    if column.kind != "real":
+        return known
+    return exp.and_(known, exp.not_(exp.func("COALESCE", exp.IsNan(this=quote_name(column.raw_name)), exp.false())))
+
+
+def _join_all(conditions: Sequence[exp.Expr]) -> exp.Expr:
+    """Return the conjunction of conditions as a tree that is not deep: there may be thousands."""
+    if len(conditions) == 1:
+        return conditions[0]
+    half = len(conditions) // 2
+    return exp.Paren(this=exp.And(this=_join_all(conditions[:half]), expression=_join_all(conditions[half:])))
 
 
 MIN_WHOLE = 5

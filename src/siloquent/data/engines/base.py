@@ -29,8 +29,9 @@ SOURCE = "source"
 """The relation that holds the table's rows, in every engine."""
 IN_PART = "IN_PART"
 """A condition on a user that an engine may replace by a part of all users: each user's rows are ranked separately."""
-LineFault = Literal["encoding", "form"]
-"""The faults of lines that are left out: invalid UTF-8, or wrong quotes, columns or length."""
+LineFault = Literal["encoding", "form", "formula", "error", "merged"]
+"""Lines that are left out: invalid UTF-8, or wrong quotes, columns or length; and in sheets, cells without a value:
+formulas whose value is not stored, error values, and merged areas."""
 
 # An engine's messages may quote rows, so they go to a separate log: it has no handler until the owner adds one, and
 # does not propagate records to the application's log.
@@ -126,7 +127,7 @@ class Engine(Protocol):
         ...
 
     def count_unreadable_lines(self) -> Mapping[LineFault, int]:
-        """Return the number of unreadable lines left out, by fault; for the owner's check."""
+        """Return the number of unreadable lines or cells, by fault; for the owner's check."""
         ...
 
     def close(self) -> None:

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from siloquent.data.engines.base import OWNER_LOG, LineFault, ReadLimits
-from siloquent.data.sources.files import SourceFile, find_source_file
+from siloquent.data.sources.column_names import find_columns, name_columns
+from siloquent.data.sources.files import SourceFile
 from siloquent.data.sources.lines import CsvRows
 from siloquent.data.sources.packed import TextFile, build_file_refusal, find_text
 from siloquent.errors import SchemaError
@@ -46,7 +47,7 @@ class CsvParts:
         """Return a new reader from the beginning of the first file."""
         import pyarrow as pa
 
-        return pa.RecordBatchReader.from_batches(self.schema, self._read_batches()).__arrow_c_stream__(requested_schema)
+        return pa.RecordBatchReader.from_batches(self.schema, self.read_batches()).__arrow_c_stream__(requested_schema)
 
     @property
     def schema(self) -> pa.Schema:
@@ -61,7 +62,8 @@ class CsvParts:
                 found[fault] = found.get(fault, 0) + count
         return found
 
-    def _read_batches(self) -> Iterator[pa.RecordBatch]:
+    def read_batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield all rows in batches."""
         import pyarrow as pa
 
         schema = self.schema
@@ -99,7 +101,7 @@ def open_csv_rows(
             continue  # an empty part has no rows, and no header line either
         text = _find_text(file, reading, table)
         header = read_header(text, limits, reading, table=table, declared=columns)
-        read = frozenset(_find_columns(header.names, columns, table))
+        read = frozenset(find_columns(header.names, columns, table, "line of the CSV file"))
         if parts and {name.casefold() for name in parts[0].names} != {name.casefold() for name in header.names}:
             OWNER_LOG.error("%s and %s name other columns: %s", parts[0].file.path, text.path, header.names)
             name = Path(file.path).name
@@ -133,23 +135,6 @@ def _find_text(file: SourceFile, reading: Reading, table: str) -> TextFile:
     )
 
 
-def _find_columns(names: list[str], columns: Iterable[str], table: str) -> list[str]:
-    """Return the header names of ``columns``, all of which must be there; the owner's log gets the actual ones."""
-    by_name = {name.casefold(): name for name in names}
-    wanted = {column: by_name.get(column.casefold()) for column in columns}
-    missing = [column for column, name in wanted.items() if name is None]
-    if not missing:
-        return [name for name in wanted.values() if name is not None]
-    OWNER_LOG.error("the header line of %s names these columns: %s", table, names)
-    first, more = ", ".join(map(repr, missing[:5])), f" and {len(missing) - 5} more" if len(missing) > 5 else ""
-    raise SchemaError(
-        f"The first line of the CSV file of {table!r} does not name {first}{more}. The names found are only in "
-        "the owner's log, since the line could be a row of data.",
-        fix="write a header line with the attributes' names, or the columns' names into the table file; under "
-        "[reading], skip = 1 leaves out a title, and names = [...] names the columns of a file without a header line",
-    )
-
-
 def read_header(
     text: TextFile, limits: ReadLimits, reading: Reading, *, table: str, declared: Iterable[str] = ()
 ) -> Header:
@@ -171,14 +156,10 @@ def read_header(
     found = _split_header(line, delimiter, reading.quote, table)
     if len(found) > limits.columns:
         raise _build_refusal(f"has {len(found):,} columns; the limit is {limits.columns:,}", table)
-    wanted = {name.casefold() for name in declared}
-    names = [name if name.casefold() in wanted else name.strip() for name in found]
-    names = [name or f"column{i}" for i, name in enumerate(names, 1)]
-    folded = [name.casefold() for name in names]
-    places: dict[str, int] = {}
-    for place, name in enumerate(folded, 1):
-        if places.setdefault(name, place) != place:
-            raise _build_refusal(f"gives its columns {places[name]} and {place} the same name", table)
+    try:
+        names = name_columns(found, declared)
+    except ValueError as wrong:
+        raise _build_refusal(str(wrong), table) from None
     return Header(names, delimiter, reading.skip + 1)
 
 
@@ -227,19 +208,6 @@ def read_file_header(file: SourceFile, reading: Reading, *, table: str) -> Heade
         SchemaError: as ``open_csv_rows``.
     """
     return read_header(_find_text(file, reading, table), ReadLimits(), reading, table=table)
-
-
-def read_public_header(file: Path) -> tuple[list[str], str, bool]:
-    """Return the column names and the delimiter of a public file, and whether it is gzipped.
-
-    Raises:
-        SchemaError: as ``open_csv_rows``.
-    """
-    straight = file.resolve()
-    found = find_source_file(straight.name, straight.parent, table=file.stem)
-    text = _find_text(found, Reading(), file.stem)
-    header = read_header(text, ReadLimits(), Reading(), table=file.stem)
-    return header.names, header.delimiter, text.packing == "gzip"
 
 
 def _build_refusal(what: str, table: str, *, fix: str = _FIX) -> SchemaError:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from siloquent.data.column_mapping import get_family, require_types
 from siloquent.data.digests import prepare_file_digest, prepare_frame_digest, prepare_name_digest
 from siloquent.data.engines.base import Engine, ReadLimits
 from siloquent.errors import SchemaError
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from siloquent.data.engines.duckdb import Streamable
     from siloquent.data.sources.files import SourceParts
     from siloquent.schema import TableSchema
+    from siloquent.schema.value_formats import Family, ValueFormat
     from siloquent.schema.workspace import Workspace
 
 SMALL_BYTES = 2**24
@@ -58,7 +60,6 @@ def open_source(
 
 
 def _open_postgres_engine(where: str, schema: TableSchema, workspace: Workspace | None, limits: ReadLimits) -> Engine:
-    from siloquent.data.column_mapping import require_types
     from siloquent.data.engines.duckdb import DuckDBEngine
     from siloquent.data.sources.postgres import PostgresTable
 
@@ -104,6 +105,22 @@ def _open_file_engine(
             arrow=rows, limits=limits, unchanged=parts.is_unchanged, faults=rows.count_faults, digest=digest
         )
 
+    if kind == "xlsx":
+        from siloquent.data.sources.xlsx import open_sheet_rows
+
+        sheet = open_sheet_rows(
+            parts.files[0],
+            limits,
+            _list_stored(schema),
+            table=schema.name,
+            keep_blank=schema.replace_one,  # as for lines of CSV
+            reading=schema.reading,
+            forms=_list_forms(schema),
+        )
+        return DuckDBEngine(
+            arrow=sheet, limits=limits, unchanged=parts.is_unchanged, faults=sheet.count_faults, digest=digest
+        )
+
     def attach(connection: duckdb.DuckDBPyConnection) -> Mapping[str, Streamable]:
         return _attach(connection, kind, parts, inner, schema, limits)
 
@@ -121,6 +138,12 @@ def _list_zoned(schema: TableSchema) -> frozenset[str]:
     """Return the columns whose moments are local times of a declared zone, in lower case."""
     names = (attribute.name for attribute in schema.domain if not attribute.function)
     return frozenset(name.casefold() for name in names if schema.reading.get_format(name).time_zone)
+
+
+def _list_forms(schema: TableSchema) -> dict[str, tuple[Family, ValueFormat]]:
+    """Return what the values of the columns read are, and how they are written, by names in lower case."""
+    stored = (attribute for attribute in schema.domain if not attribute.function)
+    return {one.name.casefold(): (get_family(one), schema.reading.get_format(one.name)) for one in stored}
 
 
 def _list_stored(schema: TableSchema) -> list[str]:

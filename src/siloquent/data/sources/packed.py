@@ -10,11 +10,13 @@ import codecs
 import fnmatch
 import gzip
 import io
+import posixpath
 import struct
 import zipfile  # allowed: bounded below
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import BinaryIO, Literal, cast
 
 from siloquent.errors import SchemaError
@@ -39,6 +41,12 @@ FIRST_BYTES: dict[bytes, str] = {
 """The first bytes of files that are not texts."""
 _END, _END64 = b"PK\x05\x06", b"PK\x06\x06"
 _UNDECODABLE = "siloquent.undecodable"
+WORKBOOKS = (".xlsx", ".xlsm")
+
+
+def is_workbook_name(path: Path) -> bool:
+    """Return whether a file is named as a workbook."""
+    return path.suffix.lower() in WORKBOOKS
 
 
 def _mark_undecodable(error: UnicodeError) -> tuple[str, int]:
@@ -146,7 +154,7 @@ def _find_packing(path: str, has_header: bool, table: str) -> Packing:
 
 _REPACK = "unpack it, and gzip the CSV file"
 _FIX_PACKED = {"Parquet": 'source = "parquet:..."', "PDF": "save its rows as CSV (UTF-8)"}
-_FIX_PACKED["an older program's format (.xls)"] = "save its rows as CSV (UTF-8)"
+_FIX_PACKED["an older program's format (.xls)"] = "save it as .xlsx, or its rows as CSV (UTF-8)"
 
 
 def build_file_refusal(table: str, what: str, fix: str) -> SchemaError:
@@ -199,7 +207,9 @@ def find_member(path: str, member: str, size: int, *, table: str) -> str:
     with open_archive(path, size, table=table) as archive:
         infos = [one for one in archive.infolist() if not one.is_dir() and not _is_extra(one.filename)]
         if any(one.filename == "xl/workbook.xml" for one in infos):
-            raise build_file_refusal(table, "is a workbook", "save its rows as CSV (UTF-8)")
+            name = posixpath.basename(path)
+            fix = f'source = "xlsx:.../{name}"' if is_workbook_name(Path(path)) else f"rename it to {name}.xlsx"
+            raise build_file_refusal(table, "is a workbook", f"{fix}, or save its rows as CSV (UTF-8)")
         chosen = [
             one for one in infos if one.filename == member or (member and fnmatch.fnmatchcase(one.filename, member))
         ]

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import re
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from siloquent.errors import AccuracyUnreachable, SiloquentError, SyntaxProblem, UnknownName
 from siloquent.explore.mending.clauses import list_clauses
+from siloquent.explore.mending.conditions import tell_lost_conditions
 from siloquent.explore.mending.slips import list_slips
 from siloquent.explore.mending.words import list_words
 from siloquent.explore.plan.steps import plan_query
 from siloquent.explore.spec import parse
-from siloquent.explore.spec.language.render import render
+from siloquent.explore.spec.language.render import render_offer
 from siloquent.explore.spec.name_resolution import correct_name, resolve_names
 from siloquent.fixes import AskWith
 from siloquent.schema import TableSchema
@@ -23,7 +23,6 @@ from siloquent.session import compute_budget_limit
 MAX_TEXT, MAX_WORDS = 2_000, 16
 MAX_DEPTH, MAX_STATES = 4, 8
 MAX_PARSED, MAX_PLANNED = 600, 25
-MAX_SECONDS = 2.0
 _CLAUSE = re.compile(
     r"\b(?:SELECT|FROM|WHERE|GROUP|HAVING|ORDER|ERROR|BUDGET|JOIN|WITH|UNION|COUNT|SUM|CASE)\b|[(\[{'\"`]",
     re.IGNORECASE,
@@ -35,6 +34,9 @@ _ERROR = re.compile(r"ERROR [\d.]+(?: PERCENT| ROWS)?(?:, [\d.]+(?: PERCENT| ROW
 
 def mend(text: str, schemas: Sequence[TableSchema], *, wrong: SiloquentError | None = None) -> str:
     """Return a question like ``text`` that is not refused, by the fewest corrections; "" if none is found.
+
+    The search ends after a number of attempts, so that it finds the same on every machine. A condition that the
+    question lacks is named in a comment at its end.
 
     Args:
         schemas: The tables that the asker may see.
@@ -50,7 +52,8 @@ def mend(text: str, schemas: Sequence[TableSchema], *, wrong: SiloquentError | N
         or max_repeated(text) > MAX_WORDS
     ):
         return ""
-    return _Search(tuple(schemas)).run(text, wrong)
+    found = _Search(tuple(schemas)).run(text, wrong)
+    return tell_lost_conditions(text, found) if found else ""
 
 
 def max_repeated(text: str) -> int:
@@ -70,7 +73,6 @@ class _Search:
     schemas: tuple[TableSchema, ...]
     seen: set[str] = field(default_factory=set)
     planned: int = 0
-    until: float = field(default_factory=lambda: time.monotonic() + MAX_SECONDS)
 
     def run(self, text: str, wrong: SiloquentError | None) -> str:
         found = self._refuse(text)
@@ -101,7 +103,7 @@ class _Search:
         return spare
 
     def _is_over(self) -> bool:
-        return len(self.seen) > MAX_PARSED or self.planned > MAX_PLANNED or time.monotonic() > self.until
+        return len(self.seen) > MAX_PARSED or self.planned > MAX_PLANNED
 
     def _list_candidates(self, text: str, refused: SiloquentError) -> Iterator[str]:
         sources: list[Callable[[], Iterator[str]]] = [
@@ -181,7 +183,7 @@ def _list_by_refusal(text: str, refused: SiloquentError) -> Iterator[str]:
         except SiloquentError:
             meant = None
         if meant is not None:
-            yield render(meant)
+            yield render_offer(meant)
         yield re.sub(rf"(?<!\w){re.escape(refused.name)}(?!\w)", lambda _: str(refused.near), text)
     offered = refused.remedy.find(AskWith)
     if offered is not None and offered.question and offered.change and not _PRICE.match(offered.change):

@@ -276,6 +276,15 @@ def _list_asked(aggregate: Aggregate) -> tuple[Aggregate, ...]:
     return aggregate.quantiles if isinstance(aggregate, Ranks) else (aggregate,)
 
 
+def describe_rows_left_out(schema: TableSchema) -> list[str]:
+    """Return a note if only some rows of a user count; none if each row is a unit."""
+    unit = schema.unit
+    if unit.kind == "row":
+        return []
+    rows = "1 row counts" if unit.max_rows == 1 else f"{unit.max_rows:,} rows count"
+    return [f"of one {unit.column}, at most {rows}; rows beyond that are left out"]
+
+
 def explain_course(course: QueryPlan, *, account: str, left: Cost, notes: tuple[str, ...] = ()) -> Explanation:
     """Explain ``course`` for an account that has ``left``."""
     cost, scale = course.cost, get_accountant(course.schema.budget.accountant).scale

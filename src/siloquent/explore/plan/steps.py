@@ -29,7 +29,7 @@ from siloquent.explore.plan.quantiles import merge_quantiles, plan_quantile
 from siloquent.explore.plan.replaced_rows import combine_events, compose_events
 from siloquent.explore.spec.aggregates import Aggregate, Average, Count, Distinct, Moment, Quantile, Sum
 from siloquent.explore.spec.derived import Measured
-from siloquent.explore.spec.language.render import render, render_aggregate
+from siloquent.explore.spec.language.render import render_aggregate, render_offer
 from siloquent.explore.spec.numbers import MAX_DIGITS, format_number
 from siloquent.explore.spec.query import Accuracy, GroupBy, Promise, Query, SomeGroups, Spend
 from siloquent.fixes import AskWith
@@ -485,5 +485,5 @@ def _build_unreachable(query: Query, schema: TableSchema, left: Cost) -> Accurac
         f"This query would cost more than the whole budget of {schema.name!r}.",
         fix="query fewer values, or lower CONFIDENCE"
         if wider is None
-        else AskWith(render(wider), f"ERROR {format_errors(wider)}"),
+        else AskWith(render_offer(wider), f"ERROR {format_errors(wider)}"),
     )

@@ -85,11 +85,14 @@ def _compose_attributes(draft: TableDraft) -> Iterator[str]:
 
 def _compose_reading(draft: TableDraft) -> Iterator[str]:
     """Yield the settings that were given; for a CSV file without, those that it may need, as comments."""
-    if draft.source.reading:
+    spoken = [(column.name, words) for column in draft.columns if (words := draft.meanings[column.name].words)]
+    if draft.source.reading or spoken:
         yield ""
         yield "# How the file is read, where it is not as every source."
         yield "[reading]"
         yield from draft.source.reading.splitlines()
+        for name, (true, false) in spoken:
+            yield f"columns.{quote_text(name)} = {{ true = [{quote_text(true)}], false = [{quote_text(false)}] }}"
     elif draft.source.address.startswith("csv"):
         yield ""
         yield "# If the file has 12,5 for 12.5, other dates, or words for missing values, remove the # of these lines:"

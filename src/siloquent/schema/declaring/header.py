@@ -5,7 +5,7 @@ from __future__ import annotations
 from siloquent.schema.declaring.columns import ColumnHeader, Source
 from siloquent.schema.declaring.names import group_columns, is_usual_name
 
-_KINDS = ("csv:", "csv-records:")
+_KINDS = ("csv:", "csv-records:", "xlsx:")
 
 
 def describe_header_doubt(source: Source, origin: str) -> str:

@@ -12,6 +12,7 @@ from siloquent.errors import RequestError, SchemaError
 from siloquent.schema.declaring.columns import ColumnHeader
 from siloquent.schema.files.toml import quote_short, quote_text, read_toml
 from siloquent.schema.meaning import TEXT_BYTES, Meaning, compose_entry
+from siloquent.schema.value_formats import list_candidates
 
 MAX_CODES = 10_000
 REAL_DIGITS = 5
@@ -96,12 +97,8 @@ def _parse(text: str, column: ColumnHeader, find_list: ListFinder | None) -> Mea
             raise RequestError(f"{quote_short(text)}: no lists are available here.", fix=EXAMPLES)
         return find_list(text)
     word, rest = _split_word(text)
-    if word == "skip" and not rest:
-        return SKIPPED
-    if word in ("id", "boolean") and not rest:
-        return Meaning(word)
-    if word == "text" and (not rest or rest.isdecimal()):
-        return Meaning("text", max_bytes=int(rest[:9] or TEXT_BYTES))
+    if (meant := _parse_word(word, rest, text)) is not None:
+        return meant
     if word in ("codes", "category"):
         return _parse_list(rest, column, ranges=True)
     found = _RANGE.fullmatch(rest if word else text)
@@ -115,6 +112,32 @@ def _parse(text: str, column: ColumnHeader, find_list: ListFinder | None) -> Mea
             )
         return _parse_list(text, column)
     raise _build_refusal(text, word, rest, column)
+
+
+def _parse_word(word: str, rest: str, text: str) -> Meaning | None:
+    """Return what a word means by itself; None if it needs bounds or values, or is none of the known ones."""
+    if pair := _find_pair(text):
+        return Meaning("boolean", words=pair)
+    if word == "skip" and not rest:
+        return SKIPPED
+    if word in ("id", "boolean") and not rest:
+        return Meaning(word)
+    return (
+        Meaning("text", max_bytes=int(rest[:9] or TEXT_BYTES))
+        if word == "text" and (not rest or rest.isdecimal())
+        else None
+    )
+
+
+def _find_pair(text: str) -> tuple[str, str] | None:
+    """Return two words for true and for false, in this order, which ``text`` has in any; None for all others.
+
+    >>> _find_pair("nein / ja")
+    ('ja', 'nein')
+    """
+    words = [one.strip().lower() for one in text.split("/")]
+    pairs = ((form.true[0], form.false[0]) for form in list_candidates("boolean"))
+    return next((pair for pair in pairs if words in ([*pair], [*reversed(pair)])), None)
 
 
 def _split_word(text: str) -> tuple[str, str]:

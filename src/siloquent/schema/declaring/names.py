@@ -15,6 +15,12 @@ _PERSONS = {
     *("patient", "person", "customer", "client", "user", "member", "subject", "student", "employee", "respondent"),
     *("participant", "household", "citizen", "insured", "subscriber", "passenger", "driver", "borrower", "visitor"),
 }
+_NUMBERS = {"no", "nr", "num", "number", "nummer", "numero", "code"}
+_COMPOUND = re.compile(
+    "(kunden?|patienten?|mitglieds?|versicherten?|teilnehmer|mitarbeiter|klienten?|personal|personen?|sch\u00fcler|schueler"
+    "|studenten?|matrikel)(nummer|nr|id|no)"
+)
+"""Ids of people in one German word: ``kundennummer``."""
 _TEXTS = {
     *("name", "firstname", "lastname", "surname", "comment", "comments", "note", "notes", "description", "remark"),
     *("address", "street", "phone", "url", "title", "text", "remarks", "message"),
@@ -143,7 +149,9 @@ def _propose_for_name(tokens: Sequence[str]) -> str | None:
     if not words:
         return None
     last = words[-1]
-    if last in _IDS or words in ([person] for person in _PERSONS):
+    if last in _IDS or words in ([person] for person in _PERSONS) or _COMPOUND.fullmatch("".join(words)):
+        return "id"
+    if {words[0], last} & _NUMBERS and len(words) == 2 and _PERSONS & set(words):
         return "id"
     if words[0] in ("is", "has", "flag") or last == "flag":
         return "yes/no"
@@ -176,7 +184,8 @@ def is_usual_name(name: str) -> bool:
 
 def is_person_like(name: str) -> bool:
     """Return whether a column of that name may say whose row it is."""
-    return bool(_PERSONS & set(split_tokens(name)))
+    words = split_tokens(name)
+    return bool(_PERSONS & set(words)) or _COMPOUND.fullmatch("".join(words)) is not None
 
 
 def find_topic(name: str) -> str:

@@ -109,6 +109,7 @@ class ReadingEntry(ColumnReadingEntry):
     skip: int | None = None
     names: list[str] | None = None
     member: str | None = None
+    sheet: str | None = None
     columns: dict[str, ColumnReadingEntry] = {}
 
 

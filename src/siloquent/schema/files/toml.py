@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
@@ -136,9 +136,11 @@ def _leave_labels_out(raw: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def validate_table_file(raw: Mapping[str, Any]) -> TableFile:
+def validate_table_file(raw: Mapping[str, Any], find_others: Callable[[], list[str]] = list) -> TableFile:
     """Validate ``raw`` as a table file.
 
+    Args:
+        find_others: Returns faults of well-formed entries, which are told as well.
     Raises:
         SchemaError: unknown keys, missing or wrong values; one sentence each, with the location.
     """
@@ -149,7 +151,18 @@ def validate_table_file(raw: Mapping[str, Any]) -> TableFile:
     try:
         return TableFile.model_validate(raw)
     except ValidationError as wrong:
-        raise SchemaError(" ".join(_describe_problems(wrong, raw))) from None
+        raise SchemaError(number_faults([*_describe_problems(wrong, raw), *find_others()])) from None
+
+
+def number_faults(told: Sequence[str]) -> str:
+    """Return sentences about faults as one text; several are counted and numbered.
+
+    >>> number_faults(["A is wrong.", "B is missing."])
+    '2 faults: (1) A is wrong. (2) B is missing.'
+    """
+    if len(told) < 2:
+        return " ".join(told)
+    return f"{len(told):,} faults: {' '.join(f'({place}) {one}' for place, one in enumerate(told, 1))}"
 
 
 def validate_column(raw: Mapping[str, Any]) -> ColumnEntry:
@@ -164,11 +177,37 @@ def validate_column(raw: Mapping[str, Any]) -> ColumnEntry:
         raise SchemaError(" ".join(_describe_problems(wrong, raw))) from None
 
 
-def _list_keys() -> set[str]:
-    models = [
-        kind for kind in vars(file_models).values() if isinstance(kind, type) and issubclass(kind, file_models.Strict)
-    ]
-    return {name.rstrip("_") for model in models for name in model.model_fields}
+_PLACES: dict[str, tuple[type[file_models.Strict], str]] = {
+    "": (file_models.TableFile, "at the top of the file, above the first [section]"),
+    "table": (file_models.TableEntry, "under [table]"),
+    "unit": (file_models.UnitEntry, "in unit = { ... } under [table]"),
+    "budget": (file_models.BudgetEntry, "under [budget]"),
+    "reading": (file_models.ReadingEntry, "under [reading]"),
+    "attribute": (file_models.ColumnEntry, "in an attribute"),
+    "derived": (file_models.DerivedEntry, "in a derived attribute"),
+    "constraint": (file_models.ConstraintEntry, "in a constraint"),
+}
+"""The entries of a table file, and where their keys stand, by the last name of the place."""
+
+
+def _list_keys(model: type[file_models.Strict]) -> list[str]:
+    return [name.rstrip("_") for name in model.model_fields]
+
+
+def _place_key(key: str, place: Sequence[Any]) -> str:
+    """Return what an unknown key may be meant as: another one there, or one that belongs elsewhere."""
+    names = [part for part in place if isinstance(part, str)]
+    here = next((_PLACES[name][0] for name in reversed(names) if name in _PLACES), file_models.TableFile)
+    if names[:1] == ["reading"] and len(names) > 1:
+        here = file_models.ColumnReadingEntry
+    known = _list_keys(here)
+    homes = [where for model, where in _PLACES.values() if model is not here and key in _list_keys(model)]
+    if homes:
+        return f" It belongs {homes[0]}."
+    meant = suggest_key(key, known)
+    homes = [] if meant in known else [where for model, where in _PLACES.values() if meant in _list_keys(model)]
+    hint = format_hint(meant) if meant in known or homes else ""
+    return f"{hint}{f' It belongs {homes[0]}.' if homes else ''}" or f" Known there: {', '.join(known)}."
 
 
 MAX_TOLD = 20
@@ -196,8 +235,7 @@ def _describe_problems(wrong: ValidationError, raw: Mapping[str, Any]) -> Iterat
         where = _format_location(place, raw)
         key = next((part for part in reversed(path) if part in _WANTED), None)
         if error["type"] == "extra_forbidden":
-            hint = format_hint(suggest_key(str(last), _list_keys()))
-            yield f"Unknown key {quote_short(last)}{where}.{hint}"
+            yield f"Unknown key {quote_short(last)}{where}.{_place_key(str(last), place)}"
         elif error["type"] == "missing":
             yield f"Missing {str(last)!r}{where}: add `{last} = ...`."
         elif key is not None:

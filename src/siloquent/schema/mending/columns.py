@@ -64,6 +64,15 @@ def mend_column(raw: Mapping[str, Any], place: int, *, derived: bool = False) ->
     return {key: entry[key] for key in order if key in entry}
 
 
+def list_made_up(raw: Mapping[str, Any], mended: Entry) -> list[str]:
+    """Return the bounds of ``mended`` that stand for no value of ``raw``: whoever knows the field has to say them."""
+    if mended["type"] not in _RANGED or mended.get("function") in _FUNCTION_RANGES:
+        return []
+    given = rename_keys(raw, DERIVED_KEYS)
+    read = _read_moment if mended["type"] in ("date", "datetime") else read_number
+    return [key for key in ("lo", "hi") if read(given.get(key)) is None]
+
+
 def _mend_domain(entry: Entry) -> None:
     """Make the keys for the entry's type what they are meant to be; a category without values becomes a text."""
     if entry["type"] in _RANGED:

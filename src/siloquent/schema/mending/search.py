@@ -14,7 +14,7 @@ from siloquent.errors import SchemaError
 from siloquent.fixes import NO_FIX, Fix, WriteLines, build_fix
 from siloquent.schema.files.toml import quote_text, read_toml
 from siloquent.schema.files.trade_words import suggest_key
-from siloquent.schema.mending.columns import Entry, mend_column, rename_keys
+from siloquent.schema.mending.columns import Entry, list_made_up, mend_column, rename_keys
 from siloquent.schema.mending.sections import CONSTRAINT_KEYS, mend_budget, mend_table
 from siloquent.schema.mending.syntax import find_corrected_line
 
@@ -258,11 +258,21 @@ def _write_list(
         if new is None:
             yield WriteLines("# left out: a constraint that cannot be read", span.text)
         elif new != old or is_renamed:
-            yield WriteLines(_render_inline(new) if span.inline else _render_block(f"[[{key}]]", new), span.text)
+            written = _render_inline(new) if span.inline else _render_block(f"[[{key}]]", new)
+            yield WriteLines(f"{_warn_of_bounds(old, new) if key != 'constraint' else ''}{written}", span.text)
     for title in titles[1:]:
         found = re.search(rf"^{re.escape(title)}[ \t]*=[ \t]*\[", text, re.MULTILINE)
         if found:
             yield WriteLines(f"{key} = [", found[0])
+
+
+def _warn_of_bounds(old: Mapping[str, Any], new: Entry) -> str:
+    """Return a comment before an entry whose bounds were made up; empty if they were given."""
+    made_up = list_made_up(old, new)
+    if not made_up:
+        return ""
+    verb = "are examples" if len(made_up) > 1 else "is an example"
+    return f"# {' and '.join(made_up)} of {quote_text(new['name'])[:80]} {verb}: write what you know of the field.\n"
 
 
 def _write_section(

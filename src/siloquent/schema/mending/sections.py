@@ -56,7 +56,9 @@ def _mend_source(source: str) -> str:
     if colon and (near := get_close_matches(kind.casefold(), SOURCE_KINDS, n=1)):
         return f"{near[0]}:{place}"
     path = place if colon else source
-    return f"parquet:{path}" if path.endswith((".parquet", ".pq")) else f"csv:{re.sub(r'[.]xlsx?$', '.csv', path)}"
+    if path.lower().endswith((".xlsx", ".xlsm")):
+        return f"xlsx:{path}"
+    return f"parquet:{path}" if path.endswith((".parquet", ".pq")) else f"csv:{re.sub(r'[.]xls$', '.csv', path)}"
 
 
 def _mend_unit(raw: object, names: Mapping[str, str]) -> Entry:

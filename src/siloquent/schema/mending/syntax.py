@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Callable, Iterator
+from itertools import islice
 
 MAX_TRIES = 1_500
 MAX_LINE = 400
-MAX_SECONDS = 1.0
-MAX_VALID = 6
+MAX_READ = 2**23
+"""The characters that are parsed for a correction: a longer file has fewer attempts."""
+MAX_VALID, MIN_TRIED = 6, 300
 _SECTIONS = ("table", "reading", "budget", "attribute", "derived", "constraint")
 _PATTERNS: tuple[tuple[str, str], ...] = (
     (r"^(\s*[\w-]+)\s*:\s*", r"\1 = "),
@@ -110,10 +111,8 @@ def find_corrected_line(
     """
     valid: list[tuple[str, str, str]] = []
     later: list[tuple[str, str, str]] = []
-    until = time.monotonic() + MAX_SECONDS
-    for found in list_corrected_lines(text, line):
-        if time.monotonic() > until:
-            break
+    most = max(MIN_TRIED, MAX_READ // max(len(text), 1))
+    for found in islice(list_corrected_lines(text, line), most):
         fault = find_fault(found[0])
         if fault is None and is_read(found[0]):
             return found

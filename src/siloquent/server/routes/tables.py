@@ -99,11 +99,9 @@ async def table_history(request: Request, table: str, person: CurrentUser) -> di
     require_table(person, table)
 
     def work(session: Any) -> dict[str, Any]:
-        from siloquent.explore import list_history
-
         if table not in session.list_tables():
             raise build_not_found()
-        return build_history_document(table, list_history(session, table)[-MAX_QUESTIONS:])
+        return build_history_document(table, session.list_history(table)[-MAX_QUESTIONS:])
 
     house = get_app_state(request)
     async with house.room.hold_place(person.name):

@@ -170,8 +170,8 @@ class Space:
         if name is not None and self.domain[name].null != "cell":
             attribute = self.domain[name]
             raise RequestError(
-                f"{attribute.name!r} is never NULL: it is declared with null = {attribute.null!r}.",
-                fix=f'null = "cell" in the attribute named "{attribute.name}", to count NULL',
+                f"{attribute.name!r} is never NULL: it is declared with null = {attribute.null!r}; only null = 'cell' "
+                "counts the rows without it."
             )
 
     def _test(self, test: Test) -> Truth:

@@ -20,6 +20,7 @@ from siloquent.explore.spec.numbers import format_number, format_share
 from siloquent.explore.spec.predicate import Or
 from siloquent.explore.spec.presentation import Presentation
 from siloquent.explore.spec.query import (
+    DEFAULT_BETA,
     Accuracy,
     Bound,
     Cube,
@@ -52,6 +53,19 @@ def render(query: Query) -> str:
         "PREFER OPTIMISTIC" if query.optimistic else "",
     ]
     return " ".join(clause for clause in clauses if clause)
+
+
+def render_offer(query: Query) -> str:
+    """Render the query as it is offered in place of another one: without EXPLAIN, and without what it has anyway.
+
+    >>> from siloquent.explore.spec import count
+    >>> render_offer(count("visits").within(rows=200).query())
+    'SELECT COUNT(*) FROM visits ERROR 200'
+    """
+    text = render(replace(query, explain=False))
+    usual = f" CONFIDENCE {format_share(1 - DEFAULT_BETA)}"
+    at = text.rfind(usual)  # texts stand before it
+    return text if at < 0 or query.promise.beta != DEFAULT_BETA else text[:at] + text[at + len(usual) :]
 
 
 def render_aggregate(aggregate: Aggregate) -> str:

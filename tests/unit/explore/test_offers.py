@@ -1,0 +1,77 @@
+"""Offers in place of refused questions: useful errors, in the asker's own words, and nothing left out silently."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import siloquent
+from siloquent.api import Session
+from siloquent.errors import AccuracyUnreachable, BudgetExceeded, RequestError, SiloquentError
+
+TABLE = """format = 1
+attribute = [
+  {{ name = "ward", type = "category", values = ["icu", "surgery"], null = "drop" }},
+  {{ name = "age", type = "integer", lo = 0, hi = 120, outside = "clamp", null = "drop" }},
+]
+[table]
+name = "visits"
+adjacency = "add-remove"
+{size}
+unit = {{ kind = "row" }}
+[budget]
+accountant = "pure"
+epsilon = "{epsilon}"
+"""
+
+
+def open_table(folder: Path, *, size: int | None = 200, epsilon: str = "0.01") -> Session:
+    siloquent.create_workspace(folder / "w")
+    hint = "" if size is None else f"size_hint = {size}"
+    (folder / "w" / "schemas" / "visits.toml").write_text(TABLE.format(size=hint, epsilon=epsilon), encoding="utf-8")
+    return siloquent.open(folder / "w")
+
+
+def refuse(session: Session, question: str) -> SiloquentError:
+    with pytest.raises(SiloquentError) as refused:
+        session.explain(question)
+    return refused.value
+
+
+def test_an_error_as_large_as_the_answer_is_not_offered(tmp_path: Path) -> None:
+    with open_table(tmp_path) as session:
+        for question in (
+            "SELECT COUNT(*) FROM visits ERROR 5",
+            "SELECT ward, COUNT(*) FROM visits GROUP BY ward ERROR 5",
+            "SELECT SUM(age) FROM visits ERROR 5",
+            "SELECT COUNT(*), SUM(age) FROM visits ERROR 5, 5",
+        ):
+            refused = refuse(session, question)
+            assert isinstance(refused, (AccuracyUnreachable, BudgetExceeded))
+            assert refused.fix == "the owner runs session.set_budget('visits')", question
+
+
+def test_a_wider_error_is_offered_in_the_words_that_were_typed(tmp_path: Path) -> None:
+    with open_table(tmp_path, size=100_000) as session:
+        offered = refuse(session, "SELECT COUNT(*) FROM visits WHERE age > 30 ERROR 5").fix
+        assert offered.startswith("SELECT COUNT(*) FROM visits WHERE age > 30 ERROR ")
+        assert "CONFIDENCE" not in offered
+        assert "REUSE" not in offered
+        session.explain(offered)
+        typed = "SELECT COUNT(*) FROM visits WHERE age > 30 ERROR 5 CONFIDENCE 0.99 REUSE NONE"
+        assert refuse(session, typed).fix.endswith(" CONFIDENCE 0.99 REUSE NONE")
+
+
+def test_a_question_with_every_condition_says_nothing_of_any(tmp_path: Path) -> None:
+    with open_table(tmp_path, size=100_000, epsilon="1") as session:
+        refused = refuse(session, "SELECT COUNT(*) FROM visits WHERE agee > 30 AND ward = 'icu' ERROR 500")
+        assert refused.fix == "SELECT COUNT(*) FROM visits WHERE age > 30 AND ward = 'icu' ERROR 500"
+
+
+def test_a_count_of_what_is_left_out_is_told_and_offered_as_what_can_be_asked(tmp_path: Path) -> None:
+    with open_table(tmp_path, size=100_000, epsilon="1") as session:
+        refused = refuse(session, "SELECT COUNT(*) FROM visits WHERE age > 30 AND ward IS NULL ERROR 500")
+        assert isinstance(refused, RequestError)
+        assert "only null = 'cell' counts the rows without it" in refused.detail
+        assert refused.fix == "SELECT COUNT(*) FROM visits WHERE age > 30 ERROR 500 /* left out: ward IS NULL */"
