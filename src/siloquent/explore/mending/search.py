@@ -22,7 +22,8 @@ from siloquent.session import compute_budget_limit
 
 MAX_TEXT, MAX_WORDS = 2_000, 16
 MAX_DEPTH, MAX_STATES = 4, 8
-MAX_PARSED, MAX_PLANNED = 600, 25
+MAX_PARSED, MAX_PLANNED, MAX_CHARACTERS = 600, 25, 60_000
+"""The attempts of a search, and the characters of all of them: a long text has fewer."""
 _CLAUSE = re.compile(
     r"\b(?:SELECT|FROM|WHERE|GROUP|HAVING|ORDER|ERROR|BUDGET|JOIN|WITH|UNION|COUNT|SUM|CASE)\b|[(\[{'\"`]",
     re.IGNORECASE,
@@ -73,6 +74,7 @@ class _Search:
     schemas: tuple[TableSchema, ...]
     seen: set[str] = field(default_factory=set)
     planned: int = 0
+    characters: int = 0
 
     def run(self, text: str, wrong: SiloquentError | None) -> str:
         found = self._refuse(text)
@@ -103,7 +105,8 @@ class _Search:
         return spare
 
     def _is_over(self) -> bool:
-        return len(self.seen) > MAX_PARSED or self.planned > MAX_PLANNED
+        is_long = self.characters > MAX_CHARACTERS
+        return is_long or len(self.seen) > MAX_PARSED or self.planned > MAX_PLANNED
 
     def _list_candidates(self, text: str, refused: SiloquentError) -> Iterator[str]:
         sources: list[Callable[[], Iterator[str]]] = [
@@ -119,6 +122,7 @@ class _Search:
                 candidate = _squeeze(one)
                 if candidate and candidate not in self.seen:
                     self.seen.add(candidate)
+                    self.characters += len(candidate)
                     yield candidate
 
     def _get_mentioned(self, text: str) -> Sequence[TableSchema]:
