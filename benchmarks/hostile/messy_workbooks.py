@@ -120,7 +120,8 @@ def _mark_missing(row: Record) -> Record:
 
 
 def _escape_ward(row: Record) -> Record:
-    return {**row, "ward": row["ward"] and row["ward"].replace("e", "_x0065_")}
+    inner = f"<is><t>{(row['ward'] or '').replace('e', '_x0065_')}</t></is>"
+    return {**row, "ward": row["ward"] and Raw('t="inlineStr"', inner)}
 
 
 def _write_exponents(row: Record) -> Record:
