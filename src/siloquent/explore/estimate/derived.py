@@ -11,7 +11,7 @@ from operator import eq, ge, gt, le, lt, ne
 
 from siloquent.explore.estimate.functions import RISING, apply_rising
 from siloquent.explore.spec.aggregates import Aggregate, Count, Sum
-from siloquent.explore.spec.derived import Derived, Function, Measured, Number, Operation, ShownCondition
+from siloquent.explore.spec.derived import AnyOf, Derived, Function, Kept, Measured, Number, Operation
 from siloquent.schema import TableSchema
 
 _COMPARISONS: dict[str, Callable[[Fraction, Fraction], bool]] = {
@@ -57,8 +57,10 @@ class Evaluator:
             return operate(value.op, self.evaluate(value.left, row), self.evaluate(value.right, row))
         return _apply(value, [self.evaluate(argument, row) for argument in value.arguments])
 
-    def passes(self, condition: ShownCondition, row: Sequence[Range]) -> bool:
+    def passes(self, condition: Kept, row: Sequence[Range]) -> bool:
         """Return whether the values of one row pass ``condition``; NULL never does."""
+        if isinstance(condition, AnyOf):
+            return any(all(self.passes(one, row) for one in part) for part in condition.parts)
         left, right = (self.evaluate(side, row).value for side in (condition.left, condition.right))
         return left is not None and right is not None and _COMPARISONS[condition.op](left, right)
 

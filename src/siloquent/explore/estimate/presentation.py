@@ -34,9 +34,20 @@ def present(
             rows = _sort(rows, sort, place, rank)
     end = None if shown.limit is None else shown.offset + shown.limit
     names = list(estimate.columns)
+    hidden = _find_hidden(query, names)
     for place, name in enumerate(shown.renamed):
         names[place] = name or names[place]
-    return EstimatedRows(tuple(names), tuple(rows[shown.offset : end]), estimate.notes)
+    visible = [place for place in range(len(names)) if place not in hidden]
+    kept = (tuple(row[place] for place in visible) for row in rows[shown.offset : end])
+    return EstimatedRows(tuple(names[place] for place in visible), tuple(kept), estimate.notes)
+
+
+def _find_hidden(query: Query, names: Sequence[str]) -> set[int]:
+    """Find the columns of values that only sort, with their intervals."""
+    shown = query.presentation
+    last = () if shown is None or not shown.hidden else shown.shown[-shown.hidden :]
+    found = {f"{one.name}{end}" for one in last for end in ("", "_low", "_high")}
+    return {place for place, name in enumerate(names) if name in found}
 
 
 def _find_column(query: Query, columns: Sequence[str], place: int) -> int | None:

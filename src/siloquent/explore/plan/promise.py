@@ -33,7 +33,8 @@ def describe_promise(
         )
     for place, item in enumerate(query.items):
         promises.append(f"{item.column}: {_describe_item(item.aggregate, query, place, schema, errors)}")
-    shown = query.presentation.shown if query.presentation is not None else ()
+    presented = query.presentation
+    shown = () if presented is None else presented.shown[: len(presented.shown) - presented.hidden]
     promises += [
         f"{one.name}: computed from these, in its interval if they are in theirs"
         for one in shown

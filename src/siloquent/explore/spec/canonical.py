@@ -55,7 +55,7 @@ def _build_document(value: Any) -> Any:
 
 _LATER = frozenset(
     {"others", "join", "more", "at_least", "of", "presentation", "renamed", "order", "limit", "offset"}
-    | {"descending", "nulls_first", "test", "shown", "kept", "groups_each", "computed"}
+    | {"descending", "nulls_first", "test", "shown", "kept", "groups_each", "computed", "hidden"}
 )
 """Fields added after the first ledgers."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Literal
@@ -89,6 +89,26 @@ class ShownCondition:
 def _is_power(value: Derived) -> bool:
     is_whole = isinstance(value, Number) and value.number == value.number.to_integral_value()
     return is_whole and isinstance(value, Number) and 0 <= value.number <= MAX_POWER
+
+
+@dataclass(frozen=True, slots=True)
+class AnyOf:
+    """Conditions joined by OR; those of each part are joined by AND."""
+
+    parts: tuple[tuple[Kept, ...], ...]
+
+
+Kept = ShownCondition | AnyOf
+
+
+def iter_conditions(kept: Iterable[Kept]) -> Iterator[ShownCondition]:
+    """Yield all conditions in ``kept``, however they are joined."""
+    for one in kept:
+        if isinstance(one, ShownCondition):
+            yield one
+        else:
+            for part in one.parts:
+                yield from iter_conditions(part)
 
 
 def iter_measured(value: Derived) -> Iterator[int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from siloquent.errors import RequestError
-from siloquent.explore.spec.derived import ShownCondition, ShownValue, iter_measured
+from siloquent.explore.spec.derived import Kept, ShownValue, iter_conditions, iter_measured
 from siloquent.explore.spec.predicate import check_name
 
 MAX_ROWS_SHOWN = 2**40
@@ -27,7 +27,8 @@ class Presentation:
 
     ``renamed``: a name for each key, empty for those that keep theirs; without any, empty. ``offset`` rows are skipped,
     and then at most ``limit`` are shown. ``shown``: the values, if they are not the measured aggregates themselves;
-    ``kept``: the conditions of HAVING on them, all of which a row passes.
+    ``kept``: the conditions of HAVING on them, all of which a row passes. ``hidden``: so many of the last values only
+    sort, and are not in the answer.
     """
 
     renamed: tuple[str, ...] = ()
@@ -35,7 +36,8 @@ class Presentation:
     limit: int | None = None
     offset: int = 0
     shown: tuple[ShownValue, ...] = ()
-    kept: tuple[ShownCondition, ...] = ()
+    kept: tuple[Kept, ...] = ()
+    hidden: int = 0
 
     def __post_init__(self) -> None:
         if not any(self.renamed):
@@ -62,7 +64,7 @@ class Presentation:
     @property
     def measured(self) -> set[int]:
         """The positions of the aggregates in values and conditions."""
-        sides = [side for one in self.kept for side in (one.left, one.right)]
+        sides = [side for one in iter_conditions(self.kept) for side in (one.left, one.right)]
         return {place for value in (*(one.value for one in self.shown), *sides) for place in iter_measured(value)}
 
     @property

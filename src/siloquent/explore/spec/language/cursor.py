@@ -9,7 +9,14 @@ from itertools import islice, pairwise
 
 from siloquent.errors import RequestError, SyntaxProblem
 from siloquent.explore.spec.language.example_names import find_names
-from siloquent.explore.spec.language.refusals import CLAUSES, RESERVED, WHY_NOT, Refusal, replace_names
+from siloquent.explore.spec.language.refusals import (
+    CLAUSES,
+    COMPARISONS,
+    RESERVED,
+    WHY_NOT,
+    Refusal,
+    replace_names,
+)
 from siloquent.explore.spec.language.tokens import Token, split_tokens
 from siloquent.explore.spec.normal_form import MAX_DEPTH
 from siloquent.explore.spec.numbers import check_number
@@ -98,6 +105,22 @@ class Cursor:
         """Return whether the word here is followed by a single text in parentheses."""
         behind = self._tokens[self._place + 1 : self._place + 4]
         return [token.word or token.kind for token in behind] == ["(", "text", ")"]
+
+    def begins_condition(self) -> bool:
+        """Return whether the parenthesis that begins here holds a comparison, outside of functions."""
+        bare: list[bool] = []  # of each open parenthesis: whether it is not that of a function
+        before = ""
+        for token in islice(self._tokens, self._place, None):
+            if token.word == "(":
+                bare.append(not bare or before in ("(", "AND", "OR"))
+            elif token.word == ")":
+                bare.pop()
+            elif all(bare) and token.word in (*COMPARISONS, "BETWEEN"):
+                return True
+            if not bare:
+                return False
+            before = token.word or token.text
+        return False
 
     def take_number(self, what: str) -> Decimal:
         """Parse the number at the cursor, with its sign."""

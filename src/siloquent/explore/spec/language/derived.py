@@ -9,7 +9,17 @@ from typing import cast
 
 from siloquent.errors import SyntaxProblem
 from siloquent.explore.spec.aggregates import Aggregate
-from siloquent.explore.spec.derived import Derived, DerivedOp, Function, Measured, Number, Operation, ShownCondition
+from siloquent.explore.spec.derived import (
+    AnyOf,
+    Derived,
+    DerivedOp,
+    Function,
+    Kept,
+    Measured,
+    Number,
+    Operation,
+    ShownCondition,
+)
 from siloquent.explore.spec.language.clauses import is_at_aggregate, read_aggregate
 from siloquent.explore.spec.language.cursor import Cursor
 from siloquent.explore.spec.language.literals import EXACT_TYPES, WHOLE_TYPES, read_type
@@ -44,8 +54,27 @@ class ValueReader:
         """Parse an expression: ``100.0 * SUM(cost) / COUNT(*)``."""
         return self._read_chain(("+", "-"), self._read_product)
 
-    def read_condition(self) -> list[ShownCondition]:
-        """Parse a comparison of two expressions, or BETWEEN as two of them."""
+    def read_conditions(self) -> list[Kept]:
+        """Parse comparisons joined by AND and OR, in parentheses or not; the result is joined by AND."""
+        parts = [self._read_together()]
+        while self.cursor.take("OR"):
+            parts.append(self._read_together())
+        return parts[0] if len(parts) == 1 else [AnyOf(tuple(map(tuple, parts)))]
+
+    def _read_together(self) -> list[Kept]:
+        found = self._read_condition()
+        while self.cursor.take("AND"):
+            found += self._read_condition()
+        return found
+
+    def _read_condition(self) -> list[Kept]:
+        """Parse a comparison of two expressions, BETWEEN as two of them, or conditions in parentheses."""
+        if self.cursor.is_at("(") and self.cursor.begins_condition():
+            self.cursor.advance()
+            self.cursor.enter_parenthesis()
+            found = self.read_conditions()
+            self.cursor.leave_parenthesis()
+            return found
         left = self.read()
         if self.cursor.take("BETWEEN"):
             low = self.read()

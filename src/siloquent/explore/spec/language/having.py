@@ -1,4 +1,4 @@
-"""HAVING of SELECT: one threshold that chooses groups, or any conditions on selected values, which are free."""
+"""HAVING of SELECT: one threshold that chooses groups, or any conditions on measured values, which are free."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Literal
 
 from siloquent.errors import SyntaxProblem
 from siloquent.explore.spec.aggregates import Aggregate
-from siloquent.explore.spec.derived import Measured, Number, ShownCondition
+from siloquent.explore.spec.derived import Kept, Measured, Number, ShownCondition
 from siloquent.explore.spec.language.cursor import Cursor
 from siloquent.explore.spec.language.ordering import SelectList
 from siloquent.explore.spec.language.refusals import Refusal
@@ -17,32 +17,31 @@ _KEYS = Refusal(
     "ORDER BY COUNT(*) DESC LIMIT 3, or put conditions on rows into WHERE",
 )
 _SINGLE = Refusal(
-    "HAVING takes a single threshold, or conditions joined by AND on selected aggregates.",
-    "query the counts and filter the answer at no cost",
+    "HAVING takes a single threshold, unless an aggregate is selected.",
+    "select the aggregate, and filter the answer at no cost",
 )
 
 
 def read_select_having(
     cursor: Cursor, selected: SelectList
-) -> tuple[tuple[Aggregate, Having] | None, tuple[ShownCondition, ...]]:
-    """Parse HAVING: the threshold with its aggregate, or the conditions on selected values."""
+) -> tuple[tuple[Aggregate, Having] | None, tuple[Kept, ...]]:
+    """Parse HAVING: the threshold with its aggregate, or the conditions on values; these may add to the measured."""
     if not cursor.take("HAVING"):
         return None, ()
     start = cursor.token.start
     reader = selected.build_reader(cursor, _KEYS)
-    conditions = reader.read_condition()
-    while cursor.take("AND"):
-        conditions += reader.read_condition()
-    if cursor.is_at("OR"):
-        raise cursor.build_refusal(_SINGLE)
+    conditions = reader.read_conditions()
     (first, *more) = conditions
-    if not more and isinstance(first.left, Measured) and isinstance(first.right, Number) and first.op in (">", ">="):
+    if not more and isinstance(first, ShownCondition) and _is_threshold(first):
+        assert isinstance(first.left, Measured)
+        assert isinstance(first.right, Number)
         of = reader.measured[first.left.place]
         op: Literal[">", ">="] = ">" if first.op == ">" else ">="
         return (of, Having(op, first.right.number, of if selected.values else None)), ()
-    if selected.values and len(reader.measured) == len(selected.measured):
+    if selected.values:
+        selected.measured[:] = reader.measured
         return None, tuple(conditions)
-    if more:
+    if more or not isinstance(first, ShownCondition):
         raise cursor.build_refusal(_SINGLE)
     raise SyntaxProblem(
         "HAVING can only report parts above a threshold",
@@ -50,3 +49,7 @@ def read_select_having(
         expected="> or >=",
         fix="HAVING COUNT(*) > 100, or select the aggregate: any condition on it is then free",
     )
+
+
+def _is_threshold(one: ShownCondition) -> bool:
+    return isinstance(one.left, Measured) and isinstance(one.right, Number) and one.op in (">", ">=")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from siloquent.errors import SyntaxProblem
 from siloquent.explore.spec.aggregates import Aggregate
@@ -31,7 +31,8 @@ _NOT_SHOWN = Refusal(
 class SelectList:
     """The columns by which an answer can be sorted: its keys with their names, and its values with theirs.
 
-    ``values`` are made of the ``measured`` aggregates. ``positions``: for each item as written, its place among the
+    ``values`` are made of the ``measured`` aggregates, which HAVING and ORDER BY may add to. ``hidden``: the values by
+    which rows are only sorted. ``positions``: for each item as written, its place among the
     answer's columns, keys first.
     """
 
@@ -39,13 +40,14 @@ class SelectList:
     names: Sequence[str]
     values: Sequence[Derived]
     aliases: Sequence[str]
-    measured: Sequence[Aggregate]
+    measured: list[Aggregate]
     positions: Sequence[int]
+    hidden: list[Derived] = field(default_factory=list)
 
     @property
     def is_plain(self) -> bool:
         """Whether the values are the measured aggregates themselves, in order."""
-        return list(self.values) == [Measured(place) for place in range(len(self.measured))]
+        return not self.hidden and list(self.values) == [Measured(place) for place in range(len(self.measured))]
 
     def build_reader(self, cursor: Cursor, unknown: Refusal) -> ValueReader:
         """Build a reader of expressions that knows the names of the values."""
@@ -102,9 +104,14 @@ def _read_sorted(cursor: Cursor, selected: SelectList) -> tuple[int | None, Aggr
         value = reader.read()
         if value in selected.values:
             return len(selected.keys) + list(selected.values).index(value), None
-        if selected.values or not isinstance(value, Measured):
+        if selected.values:
+            selected.measured[:] = reader.measured
+            if value not in selected.hidden:
+                selected.hidden.append(value)
+            return len(selected.keys) + len(selected.values) + selected.hidden.index(value), None
+        if not isinstance(value, Measured):
             raise SyntaxProblem(
-                "ORDER BY takes only an aggregate of the query, or an expression that is selected",
+                "ORDER BY takes only an aggregate here, or an expression that is selected",
                 position=start,
                 fix="add it to the SELECT list",
             )

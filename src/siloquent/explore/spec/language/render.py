@@ -8,7 +8,7 @@ from functools import singledispatch
 from itertools import zip_longest
 
 from siloquent.explore.spec.aggregates import Aggregate, Average, Count, Deviation, Distinct, Quantile, Sum, Variance
-from siloquent.explore.spec.derived import Derived, Function, Measured, Number
+from siloquent.explore.spec.derived import Derived, Function, Kept, Measured, Number, ShownCondition
 from siloquent.explore.spec.language.render_conditions import (
     render_expression,
     render_inside,
@@ -46,7 +46,7 @@ def render(query: Query) -> str:
         "EXPLAIN PRIVACY" if query.explain else "",
         _render_select(query) if plain else _render_bin(query),
         _render_choice(query),
-        _render_presentation(query.presentation) if query.presentation is not None else "",
+        _render_presentation(query, query.presentation) if query.presentation is not None else "",
         _render_promise(query.promise),
         "" if query.groups_each is None else f"AT MOST {query.groups_each} GROUPS EACH",
         "" if query.reuse == "declared" else f"REUSE {query.reuse.upper()}",
@@ -103,7 +103,8 @@ def _render_select(query: Query) -> str:
 
 
 def _render_values(query: Query) -> list[str]:
-    values = query.presentation.shown if query.presentation is not None else ()
+    shown = query.presentation
+    values = shown.shown[: len(shown.shown) - shown.hidden] if shown is not None else ()
     if not values:
         return [_render_item(item) for item in query.items]
     return [f"{_render_derived(one.value, query.aggregates)} AS {render_name(one.name)}" for one in values]
@@ -144,9 +145,7 @@ def _render_choice(query: Query) -> str:
     aggregate = render_aggregate(choice.of or query.aggregate) if choice else ""
     kept = query.presentation.kept if query.presentation is not None else ()
     if kept:
-        sides = [(_render_derived(c.left, query.aggregates), _render_derived(c.right, query.aggregates)) for c in kept]
-        texts = [f"{left} {one.op} {right}" for one, (left, right) in zip(kept, sides, strict=True)]
-        return f"HAVING {' AND '.join(texts)}"
+        return f"HAVING {_render_kept(kept, query.aggregates)}"
     if query.having:
         return f"HAVING {aggregate} {query.having.op} {format_number(query.having.threshold)}"
     if query.top:
@@ -154,9 +153,26 @@ def _render_choice(query: Query) -> str:
     return ""
 
 
-def _render_presentation(shown: Presentation) -> str:
+def _render_kept(kept: Sequence[Kept], aggregates: Sequence[Aggregate]) -> str:
+    """Render conditions joined by AND."""
+    texts = []
+    for one in kept:
+        if isinstance(one, ShownCondition):
+            left, right = (_render_derived(side, aggregates) for side in (one.left, one.right))
+            texts.append(f"{left} {one.op} {right}")
+        else:
+            either = " OR ".join(_render_kept(part, aggregates) for part in one.parts)
+            texts.append(f"({either})" if len(kept) > 1 else either)
+    return " AND ".join(texts)
+
+
+def _render_presentation(query: Query, shown: Presentation) -> str:
+    first = len(query.workload.keys) if isinstance(query.workload, GroupBy) else 0
+    hidden = [_render_derived(one.value, query.aggregates) for one in shown.shown[len(shown.shown) - shown.hidden :]]
+    end = first + len(shown.shown) - shown.hidden
     keys = [
-        f"{key.place + 1}{' DESC' if key.descending else ''}{' NULLS FIRST' if key.nulls_first else ''}"
+        f"{hidden[key.place - end] if hidden and key.place >= end else key.place + 1}"
+        f"{' DESC' if key.descending else ''}{' NULLS FIRST' if key.nulls_first else ''}"
         for key in shown.order
     ]
     clauses = [

@@ -100,16 +100,17 @@ def read_select(cursor: Cursor, *, explain: bool = False) -> Query:
     having, kept = read_select_having(cursor, selected)
     is_chosen = having is not None or bool(kept)
     top, presentation, hidden = _read_presentation(cursor, selected, workload, first, is_chosen=is_chosen)
-    asked = list(items.measured)
+    asked = list(selected.measured)
     # The error bound of an aggregate that only HAVING uses comes last.
     asked += [found for found in (having[0] if having else None, hidden) if found is not None and found not in asked]
     if not asked:
         raise cursor.build_problem("HAVING", "ORDER BY") if not cursor.is_over else _build_nothing_asked(cursor)
     promise, tail = read_tail(cursor, asked)
     check_qualifiers(cursor, source.names)
-    shown = _name_values(items)
+    shown = _name_values(items, selected.hidden)
     measured = _name_measured(items, shown)
-    presentation = replace(presentation, shown=() if selected.is_plain else shown, kept=kept)
+    shown = () if selected.is_plain else shown
+    presentation = replace(presentation, shown=shown, kept=kept, hidden=len(selected.hidden))
     return Query(
         table=source.table,
         workload=workload,
@@ -130,14 +131,18 @@ def read_select(cursor: Cursor, *, explain: bool = False) -> Query:
     )
 
 
-def _name_values(items: _Items) -> tuple[ShownValue, ...]:
+def _name_values(items: _Items, hidden: Sequence[Derived]) -> tuple[ShownValue, ...]:
     """Name each value: as written, or after its aggregate or function, with a number where that name is taken."""
     taken: set[str] = set()  # two equal names that are written are refused, and not changed
     shown = []
     for one in items.values:
         name = one.alias or _take_name(_get_default_name(one.value, items.measured), taken)
         shown.append(ShownValue(name, one.value))
-    return tuple(shown)
+    taken |= {one.name for one in shown}
+    return (
+        *shown,
+        *(ShownValue(_take_name(_get_default_name(value, items.measured), taken), value) for value in hidden),
+    )
 
 
 def _get_default_name(value: Derived, measured: Sequence[Aggregate]) -> str:
@@ -315,11 +320,14 @@ def _read_presentation(
     cursor: Cursor, selected: SelectList, workload: Workload, first: int | None, *, is_chosen: bool
 ) -> tuple[Top | None, Presentation, Aggregate | None]:
     """Parse ORDER BY and LIMIT; the last value is the aggregate that sorts groups without being selected."""
+    before = len(selected.measured)
     order = read_order(cursor, selected)
     limit, offset = read_limit(cursor)
     limit = first if limit is None else limit
     if workload == EVERY_ROW and selected.values:
-        return None, Presentation(), None  # one row stays as it is, whatever its order
+        selected.hidden.clear()  # one row stays as it is, whatever its order
+        del selected.measured[before:]
+        return None, Presentation(), None
     top, presentation = build_choice(cursor, selected, order, limit, offset, is_chosen=is_chosen)
     return top, presentation, next((one.hidden for one in order if one.hidden is not None), None)
 
