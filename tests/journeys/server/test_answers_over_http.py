@@ -150,3 +150,26 @@ def test_a_source_that_fails_says_one_fixed_text_and_nothing_of_what_is_in_it(tm
     assert failed.status_code >= 400
     assert "no parquet at all" not in failed.text
     assert failed.headers["content-type"] == "application/problem+json"
+
+
+def test_sql_as_it_is_typed_is_the_question_that_it_means(served: Served) -> None:
+    plain = served.ask(
+        "ana", "SELECT ward, COUNT(*) FROM visits WHERE age > 40 GROUP BY ward ERROR 190", "plain"
+    ).json()
+    before = spent(served)
+    text = (
+        "WITH old AS (SELECT ward AS w, age FROM visits v WHERE v.age > 40) "
+        "SELECT w, COUNT(*) AS n, 2 * COUNT(*) AS twice "
+        "FROM old GROUP BY w HAVING n > -9999 OR (twice < 0 AND n = 1) ORDER BY w DESC LIMIT 2 ERROR 190"
+    )
+    answer = served.ask("ana", text, "typed").json()
+    assert answer["columns"][:2] == ["w", "n"]
+    known = {row[0]: row[1] for row in plain["rows"]}
+    wards = sorted(known, reverse=True)[:2]
+    assert [(row[0], row[1], row[4]) for row in answer["rows"]] == [(w, known[w], 2 * known[w]) for w in wards]
+    assert spent(served) == before
+    refused = served.ask(
+        "ana", "SELECT COUNT(*) FROM (SELECT ward, COUNT(*) FROM visits GROUP BY ward) ERROR 190", "no"
+    )
+    assert (refused.status_code, refused.json()["code"]) == (422, "request_invalid")
+    assert spent(served) == before

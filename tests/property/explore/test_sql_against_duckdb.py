@@ -181,6 +181,61 @@ def test_values_beyond_all_floats_are_shown_as_nothing(
     assert "x" in str(answer)
 
 
+VIEWS = [
+    "WITH a AS (SELECT * FROM visits WHERE age > 40) SELECT ward, COUNT(*) AS n FROM a GROUP BY ward ORDER BY ward",
+    "WITH a AS (SELECT ward AS w, age FROM visits WHERE ill), b AS (SELECT w, age // 10 AS d FROM a WHERE age >= 0) "
+    "SELECT d, COUNT(*) AS n FROM b WHERE w <> 'A' GROUP BY d ORDER BY d",
+    "SELECT x.w, SUM(t) AS s FROM (SELECT ward w, days t FROM visits v WHERE v.age >= 50) AS x GROUP BY x.w ORDER BY s",
+    "WITH a AS (SELECT days * 2 AS d, ward FROM visits WHERE ill) SELECT ward, SUM(d) s FROM a GROUP BY 1 ORDER BY 1",
+    "SELECT COUNT(*) AS n FROM (SELECT * FROM (SELECT ward, age FROM visits WHERE ward <> 'A') WHERE age > 9) q",
+    "WITH a AS (SELECT days AS D, ward FROM visits), b AS (SELECT * FROM a WHERE d > 0 OR ward = 'B') "
+    "SELECT COUNT(*) FILTER (WHERE d < 3) AS n, SUM(d) AS s FROM b WHERE ward IS NOT NULL",
+    "WITH a AS (SELECT ward AS w FROM visits) SELECT w, COUNT(*) n FROM a GROUP BY ALL HAVING n > 90 ORDER BY w DESC",
+]
+
+
+@pytest.mark.parametrize("text", VIEWS)
+def test_subqueries_that_choose_rows_and_columns_are_those_of_sql(
+    text: str, engines: tuple[Session, duckdb.DuckDBPyConnection]
+) -> None:
+    compare(engines, text)
+
+
+def test_a_subquery_is_the_question_about_its_table(engines: tuple[Session, duckdb.DuckDBPyConnection]) -> None:
+    session, _ = engines
+    plain = "SELECT ward, COUNT(*) FROM visits WHERE age > 40 AND ill GROUP BY ward BUDGET 0.75 EPSILON"
+    first = session.ask(plain, key="one")
+    for text in (
+        "WITH a AS (SELECT * FROM visits WHERE age > 40) SELECT ward, COUNT(*) FROM a WHERE ill GROUP BY ward",
+        "SELECT ward, COUNT(*) FROM (SELECT ward, ill i FROM visits WHERE age > 40) WHERE i GROUP BY ward",
+    ):
+        again = session.ask(f"{text} BUDGET 0.75 EPSILON", key="one")
+        assert again.replayed
+        assert again.rows == first.rows
+        assert session.explain(f"{text} BUDGET 0.75 EPSILON").price == 0
+
+
+SUBQUERIES = {
+    "SELECT COUNT(*) FROM (SELECT ward, COUNT(*) AS n FROM t GROUP BY ward) ERROR 5": "only choose rows and columns",
+    "WITH a AS (SELECT DISTINCT ward FROM t) SELECT COUNT(*) FROM a ERROR 5": "only choose rows and columns",
+    "WITH a AS (SELECT ward FROM t LIMIT 3) SELECT COUNT(*) FROM a ERROR 5": "only choose rows and columns",
+    "WITH a AS (SELECT ward FROM t) SELECT SUM(cost) FROM a ERROR 5": "'cost' is not a column of the subquery",
+    "WITH a AS (SELECT cost // 2 FROM t) SELECT COUNT(*) FROM a ERROR 5": "with a name",
+    "WITH a AS (SELECT * FROM t), a AS (SELECT * FROM t) SELECT COUNT(*) FROM a ERROR 5": "'a' twice",
+    "WITH a(x) AS (SELECT ward FROM t) SELECT COUNT(*) FROM a ERROR 5": "with a name",
+    "WITH a AS (SELECT ward, age AS ward FROM t) SELECT COUNT(*) FROM a ERROR 5": "two columns 'ward'",
+    "WITH a AS (SELECT o.ward FROM t) SELECT COUNT(*) FROM a ERROR 5": "'o' is not a table",
+    "WITH a AS (SELECT ward FROM a) SELECT b.ward, COUNT(*) FROM a GROUP BY ward ERROR 5": "'b' is not a table",
+    "SELECT COUNT(*) FROM t WHERE age > (SELECT AVG(age) FROM t) ERROR 5": "Subqueries",
+}
+
+
+@pytest.mark.parametrize("text", SUBQUERIES)
+def test_other_subqueries_are_refused(text: str) -> None:
+    with pytest.raises(sq.SiloquentError, match=SUBQUERIES[text]):
+        sq.parse(text)
+
+
 def test_a_quotient_of_sums_has_an_interval_and_one_by_nothing_a_note(
     engines: tuple[Session, duckdb.DuckDBPyConnection],
 ) -> None:

@@ -20,6 +20,7 @@ from siloquent.explore.spec.aggregates import (
     Variance,
 )
 from siloquent.explore.spec.language.parse import parse_aggregate, parse_expression, parse_predicate
+from siloquent.explore.spec.language.presented import build_presentation
 from siloquent.explore.spec.language.sql import EVERY_ROW
 from siloquent.explore.spec.numbers import parse_decimal
 from siloquent.explore.spec.predicate import And, Predicate
@@ -125,6 +126,10 @@ class Question:
     choice_bound: Bound | None = None
     source: Join | None = None
     groups_each: int | None = None
+    order: tuple[str, ...] = ()
+    shown_rows: int | None = None
+    skipped: int = 0
+    computed: tuple[tuple[str, str], ...] = ()
 
     def by(self, *keys: str) -> Question:
         """Group by the declared values of ``keys``, written as after GROUP BY; one part per combination."""
@@ -204,6 +209,23 @@ class Question:
         """Keep only the ``k`` parts with the smallest value; otherwise as ``top``."""
         return self._choose(Top(_require_whole(k), largest=False), values)
 
+    def sorted(self, *keys: str) -> Question:
+        """Sort the answer's rows, at no cost, by ``keys`` as after ORDER BY: ``"ward"``, ``"COUNT(*) DESC"``."""
+        return replace(self, order=keys)
+
+    def limit(self, rows: int, *, skip: int = 0) -> Question:
+        """Show at most ``rows`` rows of the answer, at no cost, after the first ``skip``."""
+        return replace(self, shown_rows=_require_whole(rows, "rows"), skipped=_require_whole(skip, "skip"))
+
+    def showing(self, **values: str) -> Question:
+        """Show values computed from the query's aggregates, at no cost, by their names.
+
+        >>> asked = count("visits").also("SUM(cost)", units=5000).by("ward").within(rows=200)
+        >>> asked.showing(mean="SUM(cost) / COUNT(*)").sorted("mean DESC").limit(3).query().columns
+        ('mean',)
+        """
+        return replace(self, computed=tuple(values.items()))
+
     def named(self, alias: str) -> Question:
         """Name the column of values in the answer."""
         return replace(self, alias=alias)
@@ -281,19 +303,36 @@ class Question:
                 "The query states neither an error bound nor a budget.",
                 fix="add .within(rows=200), or .spend(epsilon='0.01')",
             )
+        written = [Item(self.aggregate, self.alias), *(item for item, _ in self.others)]
+        keys = self.workload.keys if isinstance(self.workload, GroupBy) else ()
+        top, presentation, order = build_presentation(
+            keys,
+            written if self.shows_values else (),
+            self.order,
+            dict(self.computed),
+            (self.shown_rows, self.skipped),
+            is_chosen=self.choice is not None,
+        )
+        places = sorted(range(len(order)), key=lambda place: order.index(written[place].aggregate))
+        items = [written[place] for place in places] or written
+        promise = self._add_bounds(self.promise)
+        if isinstance(promise, Accuracy) and places:
+            first, *more = (*(promise.bounds[place] for place in places), *promise.bounds[len(places) :])
+            promise = replace(promise, error=first.error, percent=first.percent, more=tuple(more))
         return Query(
             table=self.table,
             workload=self.workload,
-            promise=self._add_bounds(self.promise),
-            aggregate=self.aggregate,
+            promise=promise,
+            aggregate=items[0].aggregate,
             where=_conjoin_all(self.conditions),
             having=self.choice if isinstance(self.choice, Having) else None,
-            top=self.choice if isinstance(self.choice, Top) else None,
+            top=self.choice if isinstance(self.choice, Top) else top,
+            presentation=presentation,
             shows_values=self.shows_values,
             reuse=self.past,
             optimistic=self.is_optimistic,
-            alias=self.alias,
-            others=tuple(item for item, _ in self.others),
+            alias=items[0].alias,
+            others=tuple(items[1:]),
             join=self.source,
             groups_each=self.groups_each,
         )

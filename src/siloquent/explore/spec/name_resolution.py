@@ -26,6 +26,7 @@ class _Rewriter:
     constant: Callable[[str], str] = str
     column: Callable[[Column], Any] | None = None
     test: Callable[[Any], Any] | None = None
+    in_aggregates: bool = False
 
     def rewrite(self, value: Any, field: str = "") -> Any:
         """Return ``value`` rewritten; the same object if nothing changes."""
@@ -45,10 +46,20 @@ class _Rewriter:
         changed = {}
         for part in own:
             before = getattr(value, part.name)
+            if self.in_aggregates and part.name == "attribute" and hasattr(value, "computed"):
+                changed |= self._replace_attribute(value)
+                continue
             after = self.rewrite(before, _classify_field(value, part.name)) if part.init else before
             if after is not before and after != before:
                 changed[part.name] = after
         return replace(value, **changed) if changed else value
+
+    def _replace_attribute(self, aggregate: Any) -> dict[str, Any]:
+        """Return the fields of ``aggregate`` that change if its attribute is a column to replace."""
+        if aggregate.computed is not None or self.column is None:
+            return {}
+        found = self.column(Column(aggregate.attribute))
+        return {"attribute": found.name} if isinstance(found, Column) else {"computed": found}
 
 
 def _classify_field(value: Any, name: str) -> str:
@@ -129,6 +140,11 @@ def read_code(attribute: Attribute, constant: Any) -> Any:
 def replace_columns(query: Query, expression: Callable[[Column], Any]) -> Query:
     """Return ``query`` with ``expression`` applied to every attribute in its keys and conditions."""
     return _Rewriter(column=expression).rewrite(query)  # type: ignore[no-any-return]
+
+
+def substitute_columns(value: Any, expression: Callable[[Column], Any]) -> Any:
+    """Return a query or a part of one with ``expression`` applied to every attribute in it, in aggregates too."""
+    return _Rewriter(column=expression, in_aggregates=True).rewrite(value)
 
 
 def correct_name(query: Query, wrong: UnknownName) -> Query | None:

@@ -8,7 +8,7 @@ from fractions import Fraction
 import pytest
 
 from siloquent.errors import RequestError
-from siloquent.explore.spec import Question, count, format_canonical, parse, sum_of
+from siloquent.explore.spec import Question, count, distinct_of, format_canonical, parse, sum_of
 
 SAME = {
     "SELECT COUNT(*) FROM adult ERROR 200": count("adult").within(rows=200),
@@ -127,3 +127,24 @@ def test_a_condition_that_is_no_text_is_refused_with_how_to_write_it() -> None:
     with pytest.raises(RequestError) as refused:
         count("visits").where(lambda row: row.age > 30)  # type: ignore[arg-type]
     assert refused.value.fix == '.where("age > 30")'
+
+
+def test_order_limit_and_computed_values_are_those_of_sql() -> None:
+    asked = count("visits").also("SUM(cost)", units=5000).by("ward").within(rows=200)
+    text = "SELECT ward, COUNT(*), SUM(cost) FROM visits GROUP BY ward {} ERROR 200, 5000"
+    assert asked.sorted("ward DESC").query() == parse(text.format("ORDER BY ward DESC"))
+    found = asked.sorted("COUNT(*) DESC", "ward").limit(3, skip=1).query()
+    assert found == parse(text.format("ORDER BY COUNT(*) DESC, ward LIMIT 3 OFFSET 1"))
+    mean = "SELECT ward, SUM(cost) / COUNT(*) AS mean FROM visits GROUP BY ward ORDER BY mean LIMIT 3 ERROR 5000, 200"
+    shown = asked.showing(mean="SUM(cost) / COUNT(*)")
+    assert shown.sorted("mean").limit(3).query() == parse(mean)
+    for refused in (asked.sorted("AVG(cost)"), asked.showing(n="COUNT(*)"), asked.showing(x="AVG(cost)")):
+        with pytest.raises(RequestError, match="also"):
+            refused.query()
+
+
+def test_distinct_users_are_counted_in_some_groups() -> None:
+    found = distinct_of("visits", "patient").by("ward").at_most(groups=2).within(units=9).query()
+    assert found == parse(
+        "SELECT ward, COUNT(DISTINCT patient) FROM visits GROUP BY ward ERROR 9 AT MOST 2 GROUPS EACH"
+    )

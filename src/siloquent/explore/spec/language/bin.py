@@ -35,7 +35,7 @@ def read_bin(cursor: Cursor, *, explain: bool = False) -> Query:
         )
     top = read_top(cursor, items, largest=True)
     promise, tail = read_tail(cursor, [aggregate])
-    check_qualifiers(cursor, [table])
+    check_qualifiers(cursor.qualifiers, [table])
     return Query(
         table=table,
         workload=workload,

@@ -168,6 +168,16 @@ def read_first(cursor: Cursor) -> int | None:
     return number
 
 
+def parse_order(
+    text: str, selected: SelectList, limit: int | None, offset: int, *, is_chosen: bool
+) -> tuple[Top | None, Presentation]:
+    """Parse keys by themselves, as after ORDER BY; return what ``build_choice`` does."""
+    cursor = Cursor(f"ORDER BY {text}" if text else "")
+    order = read_order(cursor, selected)
+    cursor.finish()
+    return build_choice(cursor, selected, order, limit, offset, is_chosen=is_chosen)
+
+
 def build_choice(
     cursor: Cursor,
     selected: SelectList,

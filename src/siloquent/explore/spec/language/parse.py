@@ -12,6 +12,7 @@ from siloquent.explore.spec.language.bin import read_bin
 from siloquent.explore.spec.language.clauses import read_aggregate
 from siloquent.explore.spec.language.conditions import read_expression, read_predicate
 from siloquent.explore.spec.language.cursor import Cursor
+from siloquent.explore.spec.language.sources import read_views
 from siloquent.explore.spec.language.sql import read_select
 from siloquent.explore.spec.normal_form import MAX_DEPTH, normalize_expression, normalize_predicate
 from siloquent.explore.spec.predicate import Expression, Predicate
@@ -35,7 +36,7 @@ def parse(text: str) -> Query:
 
 def parse_sql(text: str) -> Query:
     """Parse ``text`` as ``parse`` does, in SQL only."""
-    return _read_whole(text, lambda cursor: read_select(cursor, explain=_read_explain(cursor)))
+    return _read_whole(text, _read_sql)
 
 
 def parse_bin(text: str) -> Query:
@@ -67,10 +68,15 @@ def parse_expression(text: str) -> Expression:
     return normalize_expression(expression)
 
 
+def _read_sql(cursor: Cursor) -> Query:
+    explain = _read_explain(cursor)
+    return read_select(cursor, explain=explain, views=read_views(cursor))
+
+
 def _read_question(cursor: Cursor) -> Query:
     explain = _read_explain(cursor)
-    if cursor.is_at("SELECT"):
-        return read_select(cursor, explain=explain)
+    if cursor.is_at("SELECT", "WITH"):
+        return read_select(cursor, explain=explain, views=read_views(cursor))
     if cursor.is_at("BIN"):
         return read_bin(cursor, explain=explain)
     raise cursor.build_problem("SELECT", "BIN", *(() if explain else ("EXPLAIN PRIVACY",)))

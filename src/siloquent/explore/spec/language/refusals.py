@@ -31,7 +31,10 @@ _ROWS = Refusal(
 )
 _READS = Refusal("Queries can only read data.", "begin with SELECT, BIN or EXPLAIN PRIVACY")
 _JOIN = Refusal("A query takes one table, or two tables joined on one key.", "FROM visits JOIN wards USING (ward)")
-_NESTED = Refusal("Subqueries and WITH are not supported.", "write the condition with AND, OR and NOT over attributes")
+_NESTED = Refusal(
+    "Subqueries are supported only in FROM and WITH, where they choose rows and columns of one table.",
+    "write the condition with AND, OR and NOT over attributes",
+)
 _SETS = Refusal("UNION, INTERSECT and EXCEPT are not supported.", "run two queries")
 _WINDOW = Refusal("Window functions are not supported: they return single rows.", "use COUNT(*) or SUM with GROUP BY")
 _LIMIT = Refusal(

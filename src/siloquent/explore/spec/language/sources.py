@@ -1,15 +1,38 @@
-"""FROM: the table and a public table joined to it, with their aliases; and the tables before attributes' names."""
+"""FROM: the table, a public table joined to it, their aliases, and the tables before attributes' names.
+
+A subquery or a query of WITH that chooses rows and columns of one table is inlined: the question is about the table.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any, NoReturn
 
 from siloquent.errors import RequestError, SyntaxProblem
+from siloquent.explore.spec.language.conditions import read_expression, read_predicate
 from siloquent.explore.spec.language.cursor import Cursor
-from siloquent.explore.spec.language.refusals import CLAUSES, LIMITS, TAIL, WHY_NOT, quote_name
-from siloquent.explore.spec.predicate import And, Column, Compare, Predicate
-from siloquent.explore.spec.query import Join
+from siloquent.explore.spec.language.refusals import (
+    AGGREGATES,
+    CLAUSES,
+    LIMITS,
+    OTHER_AGGREGATES,
+    TAIL,
+    WHY_NOT,
+    Refusal,
+    quote_name,
+)
+from siloquent.explore.spec.language.tokens import Token
+from siloquent.explore.spec.name_resolution import substitute_columns
+from siloquent.explore.spec.predicate import And, Column, Compare, Expression, Predicate
+from siloquent.explore.spec.query import Join, Query
+
+_ONLY_ROWS = Refusal(
+    "A subquery can only choose rows and columns of one table.",
+    "ask the inner query by itself, with its own ERROR; or keep SELECT * FROM visits WHERE ward IS NOT NULL in it",
+)
+_ROW_COLUMNS = Refusal("A subquery returns attributes, and expressions of them with a name.", "age // 10 AS decade")
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,19 +40,151 @@ class Source:
     """The table of a query, its join, and all names by which a text may refer to either.
 
     ``listed``: a table after a comma, which WHERE joins: ``FROM visits v, wards w WHERE v.ward = w.ward``.
+    ``view``: the rows and columns of the table that a subquery or a query of WITH chooses.
     """
 
     table: str
     join: Join | None
     names: tuple[str, ...]
     listed: str = ""
+    view: View | None = None
 
 
-def read_source(cursor: Cursor) -> Source:
+@dataclass(frozen=True, slots=True)
+class View:
+    """Rows of one table: those of ``where``, with all columns, or with ``columns``: expressions by their names."""
+
+    source: Source
+    where: Predicate | None
+    columns: Mapping[str, Expression] | None
+
+    def find(self, column: Column) -> Expression:
+        """Find the expression of a column, whatever the case it is written in."""
+        if self.columns is None:
+            return column
+        folded = {name.casefold(): expression for name, expression in self.columns.items()}
+        if column.name.casefold() not in folded:
+            raise RequestError(
+                f"{column.name[:40]!r} is not a column of the subquery.",
+                fix=f"use one of {', '.join(map(quote_name, self.columns))}, or add it to the subquery",
+            )
+        return folded[column.name.casefold()]
+
+    def rename_keys(self, keys: Sequence[Expression], names: Sequence[str]) -> list[str]:
+        """Return the names of keys: as given, or that of the subquery's column."""
+        pairs = zip(keys, names, strict=True)
+        return [
+            key.name if not name and isinstance(key, Column) and self.find(key) != key else name for key, name in pairs
+        ]
+
+    def inline(self, query: Query) -> Query:
+        """Return ``query`` about the table itself."""
+        found = substitute_columns(query, self.find) if self.columns is not None else query
+        return found if self.where is None else replace(found, where=_join_conditions(self.where, found.where))
+
+
+def _join_conditions(inner: Predicate | None, outer: Predicate | None) -> Predicate | None:
+    found = [one for one in (inner, outer) if one is not None]
+    parts = [part for one in found for part in (one.parts if isinstance(one, And) else (one,))]
+    return (parts[0] if len(parts) == 1 else And(tuple(parts))) if parts else None
+
+
+Views = Mapping[str, View]
+NO_VIEWS: Views = MappingProxyType({})
+
+
+def read_views(cursor: Cursor) -> Views:
+    """Parse ``WITH a AS (SELECT ...), b AS (SELECT ... FROM a)``; each may use those before it."""
+    found: dict[str, View] = {}
+    while cursor.take("WITH" if not found else ","):
+        start = cursor.token.start
+        name = cursor.take_name("a query of WITH")
+        if name in found:
+            raise SyntaxProblem(f"WITH names {name[:40]!r} twice", position=start, fix="use another name")
+        if cursor.is_at("("):
+            raise cursor.build_refusal(_ROW_COLUMNS)
+        cursor.expect("AS")
+        found[name] = _read_view(cursor, found)
+    return found
+
+
+def _read_view(cursor: Cursor, views: Views) -> View:
+    """Parse ``(SELECT a, b // 10 AS c FROM visits WHERE ...)``."""
+    if not cursor.is_at("("):
+        raise cursor.build_problem("(")
+    cursor.advance()
+    cursor.enter_parenthesis()
+    if not cursor.is_at("SELECT"):
+        _refuse_rows(cursor)
+    cursor.advance()
+    before = len(cursor.qualifiers)
+    columns = _read_columns(cursor)
+    source = read_source(cursor, views)
+    if source.listed:
+        _refuse_rows(cursor)
+    where = read_predicate(cursor) if cursor.take("WHERE") else None
+    if not cursor.is_at(")"):
+        _refuse_rows(cursor)
+    cursor.leave_parenthesis()
+    check_qualifiers(cursor.qualifiers[before:], source.names)
+    del cursor.qualifiers[before:]
+    if source.view is None:
+        return View(source, where, columns)
+    return _compose(source.view, replace(source, view=None), where, columns)
+
+
+def _compose(inner: View, source: Source, where: Predicate | None, columns: Mapping[str, Expression] | None) -> View:
+    """Return the view of a view as one of the table."""
+
+    def find(value: Expression | Predicate) -> Any:
+        return value if inner.columns is None else substitute_columns(value, inner.find)
+
+    outer = None if where is None else find(where)
+    found = inner.columns if columns is None else {name: find(one) for name, one in columns.items()}
+    return View(source, _join_conditions(inner.where, outer), found)
+
+
+def _refuse_rows(cursor: Cursor) -> NoReturn:
+    raise cursor.build_refusal(_ONLY_ROWS)
+
+
+def _read_columns(cursor: Cursor) -> dict[str, Expression] | None:
+    """Parse the columns between SELECT and FROM; None for all of them."""
+    if cursor.is_at("DISTINCT", "TOP") or cursor.has_in_item((*AGGREGATES, *OTHER_AGGREGATES)):
+        _refuse_rows(cursor)
+    if cursor.take("*"):
+        return None
+    found: dict[str, Expression] = {}
+    while True:
+        if cursor.has_in_item((*AGGREGATES, *OTHER_AGGREGATES)):
+            _refuse_rows(cursor)
+        start = cursor.token.start
+        expression = read_expression(cursor)
+        name = expression.name if isinstance(expression, Column) else ""
+        if cursor.take("AS") or is_bare_alias(cursor, ",", "FROM"):
+            name = cursor.take_name("a column of the subquery")
+        if not name:
+            raise cursor.build_refusal(_ROW_COLUMNS)
+        if name.casefold() in map(str.casefold, found):
+            raise SyntaxProblem(f"The subquery has two columns {name[:40]!r}", position=start, fix="use another name")
+        found[name] = expression
+        if not cursor.take(","):
+            return found
+
+
+def read_source(cursor: Cursor, views: Views = NO_VIEWS) -> Source:
     """Parse ``FROM visits v JOIN wards w USING (ward)``."""
     cursor.expect("FROM")
-    table, names = _read_aliased_table(cursor)
-    join = None
+    view = _read_view(cursor, views) if cursor.is_at("(") else None
+    if view is not None:
+        table, names = view.source.table, _read_alias_of_view(cursor)
+    else:
+        table, names = _read_aliased_table(cursor)
+        view = views.get(table)
+        table = table if view is None else view.source.table
+    join = view.source.join if view is not None else None
+    if join is not None and cursor.is_at(",", "JOIN", "INNER"):
+        raise cursor.build_refusal(WHY_NOT["JOIN"])
     if cursor.is_at("INNER") and cursor.following.word == "JOIN":
         cursor.advance()
     if cursor.take("JOIN"):
@@ -42,7 +197,13 @@ def read_source(cursor: Cursor) -> Source:
         names = (*names, *aliases)
     if cursor.is_at(",", "JOIN", "INNER"):
         raise cursor.build_refusal(WHY_NOT["JOIN"])
-    return Source(table, join, names, listed)
+    return Source(table, join, names, listed, view)
+
+
+def _read_alias_of_view(cursor: Cursor) -> tuple[str, ...]:
+    if cursor.take("AS") or _is_at_alias(cursor):
+        return (cursor.take_name("an alias of a subquery"),)
+    return ()
 
 
 def join_listed(cursor: Cursor, source: Source, where: Predicate | None) -> tuple[Join | None, Predicate | None]:
@@ -68,11 +229,11 @@ def read_table_name(cursor: Cursor) -> str:
     return table.rpartition(".")[2] or table  # no declared name has a point: `project.shop.visits`
 
 
-def check_qualifiers(cursor: Cursor, known: Iterable[str]) -> None:
+def check_qualifiers(qualifiers: Sequence[Token], known: Iterable[str]) -> None:
     """Refuse ``other.age``: the name before the point must be a table of the query or its alias."""
     names = list(dict.fromkeys(known))
     folded = {name.casefold() for name in names}
-    for token in cursor.qualifiers:
+    for token in qualifiers:
         if token.text.casefold() not in folded:
             raise SyntaxProblem(
                 f"{token.text[:40]!r} is not a table of this query",
@@ -90,9 +251,13 @@ def is_bare_alias(cursor: Cursor, *behind: str) -> bool:
 
 def _read_aliased_table(cursor: Cursor) -> tuple[str, tuple[str, ...]]:
     table = read_table_name(cursor)
-    if cursor.take("AS") or is_bare_alias(cursor, ",", ";", "JOIN", "INNER", "USING", "ON", *_CLAUSES, *TAIL):
+    if cursor.take("AS") or _is_at_alias(cursor):
         return table, (table, cursor.take_name("an alias of a table"))
     return table, (table,)
+
+
+def _is_at_alias(cursor: Cursor) -> bool:
+    return is_bare_alias(cursor, ",", ";", ")", "JOIN", "INNER", "USING", "ON", *_CLAUSES, *TAIL)
 
 
 _CLAUSES = (*(clause.split()[0] for clause in CLAUSES), *LIMITS)

@@ -30,7 +30,14 @@ from siloquent.explore.spec.language.refusals import (
     WHY_NOT,
     Refusal,
 )
-from siloquent.explore.spec.language.sources import check_qualifiers, is_bare_alias, join_listed, read_source
+from siloquent.explore.spec.language.sources import (
+    NO_VIEWS,
+    Views,
+    check_qualifiers,
+    is_bare_alias,
+    join_listed,
+    read_source,
+)
 from siloquent.explore.spec.normal_form import list_attributes
 from siloquent.explore.spec.predicate import And, Column, Expression, Value
 from siloquent.explore.spec.presentation import Presentation
@@ -77,7 +84,7 @@ class _Items:
         return [one for one in self.written if isinstance(one, _Value)]
 
 
-def read_select(cursor: Cursor, *, explain: bool = False) -> Query:
+def read_select(cursor: Cursor, *, explain: bool = False, views: Views = NO_VIEWS) -> Query:
     """Parse the whole query from SELECT to its end."""
     cursor.expect("SELECT")
     distinct = cursor.build_problem() if cursor.is_at("DISTINCT") else None
@@ -87,12 +94,14 @@ def read_select(cursor: Cursor, *, explain: bool = False) -> Query:
         cursor.take("ALL")  # the opposite of DISTINCT, which changes nothing
     first = read_first(cursor)
     items = _read_items(cursor)
-    source = read_source(cursor)
+    source = read_source(cursor, views)
     join, where = join_listed(cursor, source, read_predicate(cursor) if cursor.take("WHERE") else None)
     if distinct is not None and items.keys and not cursor.is_at("GROUP"):
         raise distinct
     workload = _read_groups(cursor, items)
     selected = _list_columns(items, workload)
+    if source.view is not None:
+        selected = replace(selected, names=source.view.rename_keys(selected.keys, selected.names))
     if distinct is not None and not _are_rows_distinct(items, workload):
         raise distinct
     if workload == EVERY_ROW and cursor.is_at("HAVING"):
@@ -106,12 +115,12 @@ def read_select(cursor: Cursor, *, explain: bool = False) -> Query:
     if not asked:
         raise cursor.build_problem("HAVING", "ORDER BY") if not cursor.is_over else _build_nothing_asked(cursor)
     promise, tail = read_tail(cursor, asked)
-    check_qualifiers(cursor, source.names)
+    check_qualifiers(cursor.qualifiers, source.names)
     shown = _name_values(items, selected.hidden)
     measured = _name_measured(items, shown)
     shown = () if selected.is_plain else shown
     presentation = replace(presentation, shown=shown, kept=kept, hidden=len(selected.hidden))
-    return Query(
+    query = Query(
         table=source.table,
         workload=workload,
         promise=promise,
@@ -129,6 +138,7 @@ def read_select(cursor: Cursor, *, explain: bool = False) -> Query:
         explain=explain,
         presentation=presentation,
     )
+    return query if source.view is None else source.view.inline(query)
 
 
 def _name_values(items: _Items, hidden: Sequence[Derived]) -> tuple[ShownValue, ...]:
