@@ -43,7 +43,7 @@ class _Rewriter:
         own = list_fields(type(value))
         if own is None:
             return value
-        changed = {}
+        changed: dict[str, Any] = {}
         for part in own:
             before = getattr(value, part.name)
             if self.in_aggregates and part.name == "attribute" and hasattr(value, "computed"):
