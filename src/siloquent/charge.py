@@ -11,7 +11,7 @@ from fractions import Fraction
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
-from siloquent.errors import KeyReused, LedgerError, NotAllowed, RequestError
+from siloquent.errors import KeyReused, NotAllowed, RequestError, SiloquentError
 from siloquent.fixes import UseOption, join_choices
 from siloquent.ledger import Account, Ledger, Permit, SettledAnswer
 from siloquent.ledger.rules import parse_table_name
@@ -109,7 +109,7 @@ class Charge:
         be written, the stored answer is returned all the same.
         """
         if self.find_digest(session) != self.digest:
-            with suppress(LedgerError):
+            with suppress(SiloquentError):
                 session.record_declaration(parse_table_name(self.account.name))
 
     def _look_up(self, session: WorkspaceSession) -> tuple[Permit | SettledAnswer | None, str]:

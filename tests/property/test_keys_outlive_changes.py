@@ -13,6 +13,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 import siloquent
+from journeys.clinic import TOML
 from property.test_declarations_change import clinic
 from siloquent.api import Session
 from siloquent.errors import KeyReused
@@ -78,7 +79,7 @@ RULE = 'constraint = [{ kind = "denial", not = "t1.age > t2.age and t1.cost < t2
 ALWAYS: dict[str, Edit] = {
     "epsilon": ('epsilon = "1"', 'epsilon = "2"'),
     "share": ('bo = "0.001"', 'bo = "0.5"'),
-    "new share": ('bo = "0.001"', 'bo = "0.001", cy = "0.2"'),
+    "new share": ('ana = "1"', 'ana = "1", cy = "0.2"'),
     "reuse": ('delta = "1e-6"', 'delta = "1e-6"\nreuse = "any"'),
     "labels": ('"icu"], null', '"icu"], labels = { icu = "intensive care" }, null'),
     "comment": ("[table]", "# rows of one year\n[table]"),
@@ -189,6 +190,18 @@ def test_a_key_does_not_fit_where_the_meaning_has_changed(name: str, change: str
         assert session.ledger.get_account("visits@1").spent == spent
 
 
+def test_a_discovery_s_key_belongs_to_its_source(tmp_path: Path) -> None:
+    folder = clinic(str(tmp_path), TOML.replace('delta = "1e-6"', 'delta = "1e-6"\ndelta_events = "5e-7"'))
+    with siloquent.open(folder) as session:
+        first = session.discover("visits", "note", epsilon="0.3", key=KEY)
+    edit(folder, ALWAYS["epsilon"])
+    with siloquent.open(folder) as session:
+        assert session.discover("visits", "note", epsilon="0.3", key=KEY) == first
+    edit(folder, CHANGED["source"][0])
+    with siloquent.open(folder) as session, pytest.raises(KeyReused):
+        session.discover("visits", "note", epsilon="0.3", key=KEY)
+
+
 def test_a_file_that_was_never_recorded_is_told_apart(tmp_path: Path) -> None:
     """Keys of earlier revisions, whose ledgers record no file, fit the file that they were charged under alone."""
     folder, request = clinic(str(tmp_path)), REQUESTS["count"]
@@ -220,6 +233,23 @@ def test_a_release_of_an_answer_found_again_can_be_verified_after_the_next_chang
     with siloquent.open(folder) as session:
         verdict = session.verify(saved)
         assert verdict.ok, verdict.problems
+
+
+@pytest.mark.parametrize(
+    ("before", "after"), [("any", "none"), ("fresh-or-simultaneous", "none"), ("fresh-or-simultaneous", "any")]
+)
+def test_a_permit_planned_with_earlier_answers_is_finished_with_them(before: str, after: str, tmp_path: Path) -> None:
+    folder = clinic(str(tmp_path), TOML.replace('delta = "1e-6"', f'delta = "1e-6"\nreuse = "{before}"'))
+    question = "SELECT ward, COUNT(*) FROM visits GROUP BY ward ERROR {}"
+    with siloquent.open(folder) as session:
+        session.ask(question.format(300))
+    stop_at_settling(folder, asked(question.format(200)))
+    file = folder / "schemas" / "visits.toml"
+    file.write_text(file.read_text().replace(f'reuse = "{before}"', f'reuse = "{after}"'))
+    with siloquent.open(folder) as session:
+        spent = session.ledger.get_account("visits@1").spent
+        assert session.ask(question.format(200), key=KEY).rows
+        assert session.ledger.get_account("visits@1").spent.amount <= spent.amount
 
 
 @pytest.mark.parametrize("name", REQUESTS)

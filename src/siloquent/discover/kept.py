@@ -37,13 +37,19 @@ class DomainFault:
     fix: Fix
 
 
-def compute_digest(session: WorkspaceSession, account: str, schema: TableSchema, spec: DiscoverSpec) -> str:
-    """Return the digest that a key is bound to: of what the measurement depends on.
+def compute_digests(
+    session: WorkspaceSession, account: str, schema: TableSchema, spec: DiscoverSpec
+) -> tuple[str, str]:
+    """Return the digest that a key is bound to, of what the measurement depends on; and the one of earlier versions.
 
     The declaration of the column may change afterwards, to use what was found, and the key still gives the release.
+    Earlier versions left out the source and how it is read.
     """
     whole = [session.analyst or "", account, spec.canonical(), schema.unit.code, schema.adjacency, schema.version]
-    return hashlib.sha256(json.dumps(whole, ensure_ascii=False).encode()).hexdigest()
+    rows = [schema.source, "" if schema.reading.is_plain else schema.reading.digest().hex()]
+    texts = (json.dumps(one, ensure_ascii=False) for one in ([*whole, *rows], whole))
+    now, earlier = (hashlib.sha256(text.encode()).hexdigest() for text in texts)
+    return now, earlier
 
 
 def load_declaration(session: WorkspaceSession, table: str) -> TableSchema:
@@ -78,9 +84,9 @@ def find_lost_release(
     column, keys = asked if isinstance(asked, str) else asked.column, None
     try:
         if isinstance(asked, KeysSpec):
-            digest = compute_digest(session, account, schema, asked)
+            digests = compute_digests(session, account, schema, asked)
             entries = session.ledger.iter_entries(account=account)
-            keys = {one.body["key"] for one in entries if one.kind == "reserve" and one.body.get("digest") == digest}
+            keys = {one.body["key"] for one in entries if one.kind == "reserve" and one.body.get("digest") in digests}
         if keys == set():
             return None
         kept = dict(_iter_readable(session.workspace.folder, session.ledger.id))

@@ -9,7 +9,7 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from siloquent.charge import RESERVED, Charge, PreparedRelease, build_guarantee, build_provenance
-from siloquent.discover.kept import DOMAIN, compute_digest, find_lost_release, load_declaration
+from siloquent.discover.kept import DOMAIN, compute_digests, find_lost_release, load_declaration
 from siloquent.discover.measure import measure
 from siloquent.discover.plan import KeysPlan, plan, restore_plan
 from siloquent.discover.release import (
@@ -130,8 +130,8 @@ def prepare(session: WorkspaceSession, spec: DiscoverSpec, *, key: str | None = 
         if stored is None:
             raise
         return _prepare_stored(session, spec, schema, stored)
-    digest = compute_digest(session, account.name, schema, spec)
-    charge = Charge(key, account, digest, what="discovery")
+    digest, earlier = compute_digests(session, account.name, schema, spec)
+    charge = Charge(key, account, digest, what="discovery", alike=(earlier,))
     held = find_lost_release(session, schema, spec) if key is None else charge.find_existing(session)
     if isinstance(held, SettledAnswer):
         return _prepare_stored(session, spec, schema, held)

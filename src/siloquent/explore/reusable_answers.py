@@ -7,22 +7,33 @@ from typing import TYPE_CHECKING
 from siloquent.errors import DataError, MissingExtra, SchemaError
 from siloquent.explore.plan.reuse.earlier_answers import EarlierAnswers, load_earlier_answers
 from siloquent.explore.plan.reuse.plans import resolve_wish
+from siloquent.ledger import Permit
 
 if TYPE_CHECKING:
     from siloquent.explore.spec import Query
-    from siloquent.ledger import Account
+    from siloquent.ledger import Account, SettledAnswer
     from siloquent.schema import TableSchema
     from siloquent.session import WorkspaceSession
 
 
 def load_reusable_answers(
-    session: WorkspaceSession, query: Query, schema: TableSchema, account: Account
+    session: WorkspaceSession,
+    query: Query,
+    schema: TableSchema,
+    account: Account,
+    held: Permit | SettledAnswer | None = None,
 ) -> EarlierAnswers:
-    """Load the earlier answers that may be used: all, or only the account's own if analysts do not share."""
-    if resolve_wish(query, schema) == "none":
+    """Load the earlier answers that may be used: all, or only the account's own if analysts do not share.
+
+    Args:
+        held: The charge of the request's key. A permit was planned as ``reuse`` and ``sharing`` were declared then, so
+            that it is finished with what they allowed, whatever they are now.
+    """
+    is_open = isinstance(held, Permit)
+    if resolve_wish(query, schema) == "none" and not is_open:
         return EarlierAnswers()
     found = load_earlier_answers(session.ledger, schema.account)
-    if schema.budget.sharing != "pool":
+    if schema.budget.sharing != "pool" and not is_open:
         found = found.select_account(account.name)  # first, to reveal nothing about others' entries
     return _select_current_rows(session, schema, found)
 

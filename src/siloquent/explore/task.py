@@ -135,7 +135,9 @@ def _plan(
 ) -> PreparedQuery:
     with lifted(held is not None, paid=FREE if held is None else held.event):
         course = plan_query(query, schema, left=compute_budget_limit(schema.budget))
-    return PreparedQuery(session, course, charge, held, load_reusable_answers(session, query, schema, charge.account))
+    return PreparedQuery(
+        session, course, charge, held, load_reusable_answers(session, query, schema, charge.account, held)
+    )
 
 
 def answer(session: WorkspaceSession, query: Query, *, key: str | None = None, max_cost: str | None = None) -> Answer:
@@ -184,7 +186,7 @@ def answer_planned(
         course, held = sent.course.with_schema(schema), asked.find_existing(session)
         if _get_event(held) != sent.charged:
             return answer(session, query, key=key, max_cost=max_cost)
-        earlier = load_reusable_answers(session, query, schema, asked.account)
+        earlier = load_reusable_answers(session, query, schema, asked.account, held)
         return _run(PreparedQuery(session, course, asked, held, earlier), asked, is_told=False)
 
 
@@ -228,7 +230,8 @@ def _get_event(held: Permit | SettledAnswer | None) -> Event | None:
 def _load_settled_since(prepared: PreparedQuery) -> PreparedQuery:
     """Return ``prepared`` with the earlier answers that now apply; itself if they are the same."""
     course = prepared.course
-    earlier = load_reusable_answers(prepared.session, course.query, course.schema, prepared.charge.account)
+    session, account, held = prepared.session, prepared.charge.account, prepared.held
+    earlier = load_reusable_answers(session, course.query, course.schema, account, held)
     return prepared if earlier == prepared.earlier else replace(prepared, earlier=earlier)
 
 
@@ -284,7 +287,7 @@ def _take_second_step(session: WorkspaceSession, progress: QueryProgress, asked:
             step = plan_second_step(course, progress.values, progress.chosen, left=course.limit)
         if step is None:
             return progress.mark_stopped("no group was large enough or reported: nothing more was asked, or paid")
-        earlier = load_reusable_answers(session, course.query, course.schema, asked.account)
+        earlier = load_reusable_answers(session, course.query, course.schema, asked.account, held)
         if held is None:
             step = apply_reuse(step, earlier)
             if too_dear := asked.find_cost_refusal(session, step.event):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Literal
@@ -163,7 +164,9 @@ def _describe_facet(value: Any) -> Any:
 def _digest_long(texts: list[str]) -> list[str]:
     if len(texts) <= MAX_LISTED and sum(map(len, texts)) <= 10_000:
         return texts
-    digest = hashlib.sha256("\x1f".join(texts).encode("utf-8", "surrogateescape")).hexdigest()
+    is_plain = not any("\x1f" in one for one in texts)
+    joined = "\x1f".join(texts) if is_plain else json.dumps(texts)  # or other lists would have the same digest
+    digest = hashlib.sha256(joined.encode("utf-8", "surrogateescape")).hexdigest()
     return [f"{len(texts):,} values", f"sha256:{digest[:32]}"]
 
 

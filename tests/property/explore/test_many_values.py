@@ -322,6 +322,29 @@ def test_values_of_all_groups_together_are_refused_before_memory_is_taken(tmp_pa
     assert peak < 10**8
 
 
+def test_lookups_of_an_expression_are_shared_and_bounded(tmp_path: Any) -> None:
+    siloquent.create_workspace(tmp_path / "w")
+    rows = pa.table({"n": [1], "b": [True]})
+    meant = {"n": "0..900000", "b": "yes/no"}
+    with siloquent.open(tmp_path / "w") as session:
+        session.add_frame(siloquent.declare(rows, meant, name="loans", person="none", epsilon=9), rows)
+
+        def look(tests: list[str]) -> int:
+            branches = " ".join(f"WHEN {test} AND b THEN {i}" for i, test in enumerate(tests))
+            tracemalloc.start()
+            try:
+                session.explain(f"SELECT SUM(CASE {branches} ELSE 0 END) FROM loans ERROR 500")
+            finally:
+                peak = tracemalloc.get_traced_memory()[1]
+                tracemalloc.stop()
+            return peak
+
+        assert look(["n % 2 = 1"] * 60) < 2 * 10**8
+        with pytest.raises(RequestError, match="looks up") as refused:
+            look([f"n % {k} = 1" for k in range(2, 62)])
+        assert refused.value.spent == "nothing"
+
+
 def test_a_cut_that_is_found_one_cell_late_would_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     right = cuts._find_changes
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
+
 import pytest
 
 from siloquent.ledger.chain import format_canonical_json
+from siloquent.schema import changes
 from siloquent.schema.build import parse_schema
 from siloquent.schema.changes import changes_rows, compare_declarations, describe_declaration
 
@@ -84,6 +87,15 @@ def test_long_lists_are_recorded_by_digest_and_told_apart() -> None:
     assert len(format_canonical_json(before)) < 2_000
     (change,) = compare_declarations(before, after)
     assert change.subject == "values of column 'ward'"
+
+
+def test_long_lists_are_told_apart_whatever_their_values_hold() -> None:
+    many = [f"v{i}" for i in range(200)]
+    lists = [[*many, "a\x1fb", "c"], [*many, "a", "b\x1fc"], [*many, "a", "b", "c"]]
+    assert len({str(changes._digest_long(one)) for one in lists}) == 3
+    assert changes._digest_long(many)[1].endswith(hashlib.sha256("\x1f".join(many).encode()).hexdigest()[:32]), (
+        "recorded digests stay valid"
+    )
 
 
 def test_a_recorded_declaration_without_a_newer_fact_is_compared_in_the_others() -> None:

@@ -35,6 +35,7 @@ from siloquent.explore.plan.computed.values import (
     rescale,
     unify,
 )
+from siloquent.explore.plan.limits import passes
 from siloquent.explore.spec.language.render_conditions import render_expression, render_predicate
 from siloquent.explore.spec.normal_form import FLIPPED, list_attributes
 from siloquent.explore.spec.predicate import (
@@ -76,15 +77,21 @@ from siloquent.schema.computed import (
 )
 
 _DAY = 86_400
+MAX_LOOKED_UP = 4_000_000
+"""The most entries of all lookups of a question, of 17 bytes each."""
 
 
 @dataclass(frozen=True, slots=True)
 class Compiler:
-    """A compiler for the rows of ``domain`` whose cells lie in ``cells``; ``inputs`` collects the attributes used."""
+    """A compiler for the rows of ``domain`` whose cells lie in ``cells``; ``inputs`` collects the attributes used.
+
+    ``tables``: the lookups made, each once.
+    """
 
     domain: Domain
     cells: Cells
     inputs: dict[str, None] = field(default_factory=dict)
+    tables: dict[object, PlannedValue] = field(default_factory=dict)
 
     def plan_value(self, expression: Expression) -> PlannedValue:
         """Plan the value of ``expression``.
@@ -151,7 +158,25 @@ class Compiler:
         cells = self.cells.get(attribute.name, (0, attribute.steps - 1))
         if isinstance(expression, Column):
             return plan_column(attribute, cells)
-        return plan_table(expression, attribute, cells)
+        return self._make_once(expression, lambda: plan_table(expression, attribute, cells))
+
+    def _make_once(self, what: object, make: Callable[[], PlannedValue]) -> PlannedValue:
+        """Return what was made of ``what`` before, or make it and refuse a question whose tables are too large.
+
+        Raises:
+            RequestError: all tables together have more than ``MAX_LOOKED_UP`` entries.
+        """
+        if what not in self.tables:
+            self.tables[what] = make()
+            nodes = (one.node for one in self.tables.values())
+            total = sum(len(node.starts) for node in nodes if isinstance(node, Lookup))
+            if passes(total, MAX_LOOKED_UP):
+                raise RequestError(
+                    f"The question looks up {len(self.tables):,} conditions and functions of single attributes, with "
+                    f"{total:,} values in all; the limit is {MAX_LOOKED_UP:,}.",
+                    fix="compare attributes directly with constants, use fewer conditions, or declare a coarser grid",
+                )
+        return self.tables[what]
 
     def _plan_arithmetic(self, expression: Arithmetic) -> PlannedValue:
         left, right = self.plan_value(expression.left), self.plan_value(expression.right)
@@ -247,15 +272,14 @@ class Compiler:
     def _look_up(self, test: Compare | InList | Like | IsNull, name: str) -> Node:
         attribute = self.domain[name]
         self.inputs[attribute.name] = None
-        runs = build_runs(test, attribute)
-        states = np.where(runs.values == 1, UNKNOWN, KNOWN).astype(np.int8)
-        return Lookup(
-            attribute.name,
-            attribute.size,
-            runs.starts.astype(np.int64),
-            (runs.values == 2).astype(np.int64),
-            states,
-        )
+
+        def make() -> PlannedValue:
+            runs = build_runs(test, attribute)
+            states = np.where(runs.values == 1, UNKNOWN, KNOWN).astype(np.int8)
+            starts, data = runs.starts.astype(np.int64), (runs.values == 2).astype(np.int64)
+            return PlannedValue(Lookup(attribute.name, attribute.size, starts, data, states), "truth", 0, 1)
+
+        return self._make_once(test, make).node
 
 
 _CHOICES: dict[str, Callable[[Compiler, Call], PlannedValue]] = {

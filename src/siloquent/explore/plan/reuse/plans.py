@@ -106,7 +106,8 @@ def restore_paid_step(step: PlanStep, recall: EarlierAnswers, permit: Permit) ->
     seqs = sorted({one.source for one in recall.known if one.source < permit.seq}, reverse=True)
     cuts = [permit.seq, *seqs[:_STATES], 0]
     ways = (step, *step.ways[1:])
-    wishes: tuple[Wish | None, ...] = (None, "any") if step.plans[0].query.reuse == "declared" else (None,)
+    declared: tuple[Wish | None, ...] = (None, "any", "fresh-or-simultaneous")  # what the table file may have said then
+    wishes = declared if step.plans[0].query.reuse == "declared" else (None,)
     plans = (apply_reuse(way, recall.select_before(cut), wish) for wish in wishes for cut in cuts for way in ways)
     return next(
         (one for one in plans if one.event == permit.event), apply_reuse(step, recall.select_before(permit.seq))
