@@ -206,7 +206,7 @@ def test_a_file_that_was_never_recorded_is_told_apart(tmp_path: Path) -> None:
     """Keys of earlier revisions, whose ledgers record no file, fit the file that they were charged under alone."""
     folder, request = clinic(str(tmp_path)), REQUESTS["count"]
     describe = declared.means_the_same
-    with patch("siloquent.session.describe_declaration", lambda schema: {"unit": schema.unit.code}):
+    with patch("siloquent.session.accounts.describe_declaration", lambda schema: {"unit": schema.unit.code}):
         with siloquent.open(folder) as session:
             answer = request(session)
         with siloquent.open(folder) as session:

@@ -1,16 +1,14 @@
-"""The session behind every task: tables, ledger and analyst; independent of any task."""
+"""The accounts that a session charges: opened at the first charge, kept to what is declared, renewed by their owner."""
 
 from __future__ import annotations
 
-import hashlib
 import math
-import re
-from collections.abc import Collection, Iterator, Sequence
+from abc import abstractmethod
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, Any
 
 from siloquent.errors import (
     DataError,
@@ -21,10 +19,9 @@ from siloquent.errors import (
     SchemaError,
     SiloquentError,
     UnknownName,
-    WorkspaceError,
 )
-from siloquent.fixes import RunCommand, UseOption, WriteLines, build_fix, let_owner_run, run
-from siloquent.ledger import Account, Ledger, MemoryLedger
+from siloquent.fixes import build_fix, let_owner_run, run
+from siloquent.ledger import Account, Ledger
 from siloquent.ledger.declared import EVERYTHING, RecordedDeclarations, Refresh
 from siloquent.ledger.rules import (
     ADDS_UP,
@@ -39,269 +36,39 @@ from siloquent.ledger.rules import (
 )
 from siloquent.privacy import ATTO, Cost, Event, convert_epsilon_to_rho, get_accountant
 from siloquent.privacy.accountants import AccountantName
-from siloquent.schema import ForeignKey, TableBudget, TableSchema
+from siloquent.schema import TableBudget, TableSchema
 from siloquent.schema.changes import DeclarationChange, describe_declaration
-from siloquent.schema.workspace import WORKSPACE_FILE, Workspace, read_workspace
+from siloquent.schema.workspace import Workspace
 
 if TYPE_CHECKING:
-    from siloquent.data import CheckReport, PrivateTable
-    from siloquent.ledger import Checkpoint, LedgerVerdict
+    from siloquent.data import PrivateTable
     from siloquent.ledger.budget_status import BudgetStatus
     from siloquent.ledger.marks import SourceMark
-    from siloquent.schema.domains import DomainFolder
-
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 
-@runtime_checkable
-class SupportsSchema(Protocol):
-    """Any object that declares a table, such as the result of ``siloquent.declare``."""
+class SessionAccounts:
+    """The part of a session that knows its accounts, and the declarations and rows that the ledger records of them."""
 
-    def to_schema(self) -> TableSchema:
-        """Return the finished declaration."""
-        ...
-
-
-class WorkspaceSession:
-    """One user's view of a workspace: its declared tables, its ledger and the account that is charged.
-
-    Without ``analyst``, the table's own account is charged; with one, that analyst's share and the table's account.
-    """
-
-    def __init__(self, workspace: Workspace, ledger: Ledger, *, analyst: str | None = None) -> None:
-        if analyst is not None and not _NAME.fullmatch(analyst):
-            raise RequestError(
-                "An analyst's name must be 1 to 64 letters, digits, '_', '.' and '-'.", fix=UseOption("analyst", "ana")
-            )
+    def __init__(self, workspace: Workspace, ledger: Ledger, analyst: str | None) -> None:
         self.workspace, self.ledger, self.analyst = workspace, ledger, analyst
-        self._closed = False
-        self._schemas: dict[str, tuple[bytes, TableSchema]] = {}
-        self._domains: dict[str, DomainFolder] = {}
-        self._public: dict[str, tuple[object, ...]] = {}
-        self._frames: dict[str, tuple[TableSchema, object]] = {}
-        self._tables: dict[str, tuple[TableSchema, PrivateTable]] = {}
         self._declared = RecordedDeclarations(ledger)
         self._described: dict[str, tuple[TableSchema, dict[str, Any]]] = {}
-        self._mark_key: bytes | None = None
-        self._marks: dict[str, tuple[bytes, SourceMark]] = {}
 
-    def __repr__(self) -> str:
-        return f"Session({str(self.workspace.folder)!r}, analyst={self.analyst!r})"
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
+    @abstractmethod
     def list_tables(self) -> list[str]:
         """Return the names of the declared tables."""
-        return sorted({*self.workspace.list_table_names(), *self._frames})
 
+    @abstractmethod
     def schema(self, name: str) -> TableSchema:
-        """Return the declaration of table ``name``, reloaded if its file has changed.
+        """Return the declaration of table ``name``."""
 
-        Raises:
-            UnknownName: it was never declared (with a suggestion).
-            RequestError: the session is closed.
-            SchemaError: its file is invalid; the message says where.
-        """
-        self._require_open()
-        if name in self._frames:
-            return self._frames[name][0]
-        if name not in self.list_tables():
-            raise UnknownName("table", name, self.list_tables(), fix=run("tables"))
-        text = self.workspace.get_schema_file(name).read_bytes()
-        if name not in self._schemas or self._schemas[name][0] != text or self._is_stale(name):
-            from siloquent.schema.build import parse_schema
-            from siloquent.schema.domains import DomainFolder
-
-            domains = DomainFolder(self.workspace.folder)
-            try:
-                schema = parse_schema(text.decode("utf-8"), domains)
-            except SchemaError as wrong:
-                wrong.detail = f"schemas/{name}.toml: {wrong.detail}"
-                told = wrong.remedy.map(WriteLines, lambda one: replace(one, file=f"schemas/{name}.toml"))
-                wrong.remedy = told or build_fix(run("schema", "table-file"))
-                raise
-            except UnicodeDecodeError:
-                raise SchemaError(f"schemas/{name}.toml is not UTF-8.") from None
-            if schema.name != name:
-                raise SchemaError(f"schemas/{name}.toml declares the table {schema.name!r}.", fix=f'name = "{name}"')
-            stamps = self._read_stamps(schema)  # before the rows are read, so that a later edit is noticed
-            self._schemas[name] = (text, self._add_public_tables(schema))
-            self._domains[name] = domains
-            self._public[name] = stamps
-        return self._schemas[name][1]
-
-    def load_epoch_schema(self, name: str, epoch: int) -> TableSchema:
-        """Return the declaration of ``name`` in another epoch, if only the epoch's number has changed."""
-        from siloquent.schema.domains import DomainFolder, inline_domains
-        from siloquent.schema.files.toml import hash_declaration, read_toml
-
-        schema = self.schema(name)
-        if name in self._frames:
-            return schema
-        text = self.workspace.get_schema_file(name).read_text(encoding="utf-8")
-        raw = inline_domains(read_toml(text), DomainFolder(self.workspace.folder))
-        then = {**raw, "budget": {key: value for key, value in raw["budget"].items() if key != "epoch"}}
-        if epoch > 1:
-            then["budget"]["epoch"] = epoch
-        return replace(schema, budget=replace(schema.budget, epoch=epoch), digest=hash_declaration(then))
-
-    def add_frame(self, schema: TableSchema | SupportsSchema, frame: object) -> None:
-        """Serve an Arrow, pandas or polars object (anything with ``__arrow_c_stream__``) as the table of ``schema``.
-
-        Args:
-            schema: From ``siloquent.declare``, a ``Declaration``, or ``read_schema``.
-
-        Raises:
-            SchemaError: a table of that name is declared in the workspace, or ``frame`` does not fit ``schema``.
-            UnknownName: ``frame`` lacks a declared column (with a suggestion).
-        """
-        if isinstance(schema, SupportsSchema):
-            schema = schema.to_schema()
-        if not isinstance(schema, TableSchema):
-            raise SchemaError(
-                f"A frame requires a declaration first, not {type(schema).__name__}.",
-                fix="session.add_frame(siloquent.declare(frame, ...), frame), or siloquent.read_schema(text)",
-            )
-        if schema.name in self.workspace.list_table_names():
-            raise SchemaError(f"The workspace already declares a table {schema.name!r}.", fix="give it another name")
-        schema = self._add_public_tables(schema)
-        self._forget(schema.name)
-        self._frames[schema.name] = (schema, frame)
-        try:
-            self.table(schema.name)
-        except BaseException:  # allowed: whatever went wrong, the frame is let go and it is raised again
-            del self._frames[schema.name]
-            raise
-
-    def _add_public_tables(self, schema: TableSchema) -> TableSchema:
-        """Return ``schema`` with the declared public tables that its foreign keys refer to."""
-        from siloquent.schema.public import check_fits, parse_public
-
-        found = []
-        for key in schema.constraints:
-            path = self.workspace.find_public_file(key.table) if isinstance(key, ForeignKey) else None
-            if not isinstance(key, ForeignKey) or path is None:
-                continue
-            from siloquent.data.public import read_public
-
-            try:
-                declared = parse_public(path.read_text(encoding="utf-8"))
-                check_fits(schema, key, declared)
-                found.append(read_public(declared, schema.domain[key.columns[0]], self.workspace))
-            except SchemaError as wrong:
-                wrong.detail = f"public/{key.table}.toml: {wrong.detail}"
-                raise
-            except (OSError, UnicodeDecodeError):
-                raise SchemaError(f"public/{key.table}.toml cannot be read as UTF-8.") from None
-        return replace(schema, public=tuple(found)) if found else schema
-
-    def _is_stale(self, name: str) -> bool:
-        unchanged = self._domains[name].is_current() and self._read_stamps(self._schemas[name][1]) == self._public[name]
-        return not unchanged
-
-    def _read_stamps(self, schema: TableSchema) -> tuple[object, ...]:
-        """Return values that change whenever a public table of ``schema`` does: its file and its rows' file."""
-        keys = [one.table for one in schema.constraints if isinstance(one, ForeignKey)]
-        files = [path for table in keys if (path := self.workspace.find_public_file(table)) is not None]
-        return tuple(stamp for file in files for stamp in _iter_stamps(file, self.workspace.folder))
-
+    @abstractmethod
     def table(self, name: str) -> PrivateTable:
-        """Return the private table ``name``; only measure stages can read from it, and only with a permit.
+        """Return the private table ``name``."""
 
-        Raises:
-            UnknownName, SchemaError: as for ``schema``; or the source does not match the declaration.
-            DataError: the source cannot be opened.
-        """
-        schema = self.schema(name)
-        known = self._tables.get(name)
-        if known is None or known[0] is not schema or not known[1].is_current:
-            from siloquent.data import open_table
-
-            frame = self._frames.get(name, (schema, None))[1]
-            try:
-                opened = open_table(schema, self.workspace, self.ledger, salt=self._compute_salt(schema), frame=frame)
-            except UnknownName as unknown:
-                unknown.remedy = unknown.remedy or build_fix(
-                    f"correct source in schemas/{name}.toml, then: ", run("check", name)
-                )
-                raise
-            self._forget(name)
-            self._tables[name] = (schema, opened)
-        return self._tables[name][1]
-
-    def open_planned_table(self, schema: TableSchema, *, spent: str = "nothing") -> PrivateTable:
-        """Return the private table that a plan for ``schema`` may measure; refuse a table redeclared since.
-
-        Noise planned for another declaration may be too small for the effect that one row can have now. Once something
-        is spent, the table that was opened for the plan is used as it is: whatever becomes of the table file meanwhile,
-        the charge has its answer.
-
-        Args:
-            spent: The cost that the refusal reports.
-        Raises:
-            SchemaError: the table is no longer declared as ``schema``; or as for ``table``.
-        """
-        opened = self._tables.get(schema.name)
-        if spent != "nothing" and opened is not None and opened[0] is schema and opened[1].is_current:
-            return opened[1]
-        table = self.table(schema.name)
-        self.require_same_declaration(schema, spent=spent)
-        return table
-
-    def require_same_declaration(self, schema: TableSchema, *, spent: str = "nothing") -> None:
-        """Refuse a plan for ``schema`` if the table was redeclared since.
-
-        Raises:
-            SchemaError: the table is no longer declared as ``schema``; or as for ``schema``.
-        """
-        if self.schema(schema.name) is not schema.declared:
-            raise SchemaError(
-                f"The declaration of {schema.name!r} has changed since this was planned.", fix="ask again", spent=spent
-            )
-
+    @abstractmethod
     def compute_source_mark(self, table: PrivateTable) -> SourceMark:
-        """Compute the marks of the rows of ``table`` as opened, under this workspace's secret.
-
-        Raises:
-            DataError: the source cannot be read, or has changed since it was opened.
-            LedgerError: the secret cannot be created or read.
-        """
-        from siloquent.ledger.marks import SourceMark, get_memory_key, load_mark_key
-
-        if self._mark_key is None:
-            lives_here = isinstance(self.ledger, MemoryLedger)
-            self._mark_key = get_memory_key(self.ledger.id) if lives_here else load_mark_key(self.workspace.mark_key)
-        account, digest = table.schema.account, table.compute_source_digest()
-        known = self._marks.get(account)
-        if known is None or known[0] != digest:
-            self._marks[account] = known = (digest, SourceMark(self._mark_key, account, digest))
-        return known[1]
-
-    def compute_account_mark(self, account: str) -> str:
-        """Compute a mark of the rows charged to ``account``, for a ledger entry.
-
-        A request answered from earlier answers needs no source; without a source, the mark matches no rows.
-        """
-        from siloquent.ledger.marks import NOT_SEEN
-
-        try:
-            return self.compute_source_mark(self.table(account.partition("@")[0])).draw_mark()
-        except (SchemaError, DataError, MissingExtra):
-            return NOT_SEEN
-
-    def require_samplers(self) -> None:
-        """Load the noise samplers before anything is charged.
-
-        Raises:
-            InstallationError: they cannot be loaded.
-        """
-        from siloquent.privacy.samplers import require_samplers
-
-        require_samplers()
+        """Compute the marks of the rows of ``table`` as opened."""
 
     def get_account(self, name: str) -> Account:
         """Return the account charged for queries on table ``name``.
@@ -413,45 +180,6 @@ class WorkspaceSession:
     def find_rows_start(self, name: str) -> tuple[int, str]:
         """Return the entry and the time since when the rows of table ``name`` count; (0, ""): as first declared."""
         return self._declared.find_rows_start(self.schema(name).account)
-
-    def refresh_rows(self, name: str, rows: Path | object | None, *, despite_findings: bool = False) -> CheckReport:
-        """Check ``rows`` and make them those of table ``name``: a file, or for a frame's table a frame; None: as it is.
-
-        Raises:
-            SchemaError, DataError: the rows stay as they were.
-            LedgerError: the declaration needs an owner's decision first.
-        """
-        from siloquent.data import check, check_frame, replace_file, require_fit
-
-        schema, salt = self.schema(name), self._compute_salt(self.schema(name))
-        self.get_account(name)
-        if rows is None:
-            return require_fit(check(self.table(name)), "The source", despite_findings)
-        if name in self._frames:
-            report = check_frame(schema, rows, self.ledger, salt=salt, despite_findings=despite_findings)
-            self._frames[name] = (schema, rows)
-        elif isinstance(rows, Path):
-            report = replace_file(
-                schema, self.workspace, self.ledger, rows, salt=salt, despite_findings=despite_findings
-            )
-        else:
-            raise RequestError(
-                f"The rows of {name!r} are in a file, not in a frame.", fix=run("refresh", name, "NEWFILE")
-            )
-        self._forget(name)
-        return report
-
-    def record_refresh(self, name: str) -> Refresh:
-        """Record that the rows of table ``name`` were replaced: earlier answers are not drawn from any more.
-
-        While nothing is charged to the table there is nothing to record.
-        """
-        account = self._find_account(self.schema(name).account)
-        if account is None:
-            return Refresh()
-        mark = self.compute_source_mark(self.table(name)).draw_mark()
-        self.ledger.declare(account.name, self._describe(self.schema(name)), refreshed=True, source_mark=mark)
-        return self.find_refresh(name)
 
     def find_rows_of(self, name: str, seq: int) -> Refresh | None:
         """Return the refresh that put the rows of entry ``seq`` in place; None if others are in place now.
@@ -600,21 +328,6 @@ class WorkspaceSession:
             )
             raise
 
-    def close(self) -> None:
-        """Close every table and the ledger; the session cannot be used afterwards."""
-        self._closed = True
-        for name in list(self._tables):
-            self._forget(name)
-        self.ledger.close()
-
-    def _require_open(self) -> None:
-        if self._closed:
-            raise RequestError("This session is closed.", fix="open the workspace again: siloquent.open(FOLDER)")
-
-    def _forget(self, name: str) -> None:
-        if name in self._tables:
-            self._tables.pop(name)[1].close()
-
     def _find_account(self, account: str) -> Account | None:
         with suppress(UnknownName):
             return self.ledger.get_account(account)
@@ -666,10 +379,6 @@ class WorkspaceSession:
             http_status=409,
         )
 
-    def _compute_salt(self, schema: TableSchema) -> str:
-        text = f"{self.ledger.id}|{schema.name}|{schema.budget.epoch}"
-        return hashlib.sha256(text.encode()).hexdigest()
-
 
 def _count_epoch(schema: TableSchema, newest: Account) -> int:
     return max(schema.budget.epoch, int(newest.name.rpartition("@")[2]) + 1)
@@ -681,19 +390,6 @@ def _list_settings(account: Account) -> tuple[AccountantName, str, str]:
 
 def _list_declared(schema: TableSchema) -> tuple[AccountantName, str, str]:
     return schema.budget.accountant, schema.unit.code, schema.adjacency
-
-
-def _iter_stamps(file: Path, folder: Path) -> Iterator[object]:
-    """Yield the text of a public table's declaration, and the sizes and times of the files that it names."""
-    from siloquent.data.sources.files import find_source_parts
-    from siloquent.schema.public import parse_public
-
-    with suppress(OSError, UnicodeDecodeError, SchemaError, UnknownName):  # reading the table reports what is wrong
-        text = file.read_bytes()
-        yield text
-        declared = parse_public(text.decode("utf-8"))
-        kind, _, where = declared.source.partition(":")
-        yield [file.mark for file in find_source_parts(where, folder, kind=kind, table=declared.name).files]
 
 
 def compute_budget_limit(budget: TableBudget) -> Cost:
@@ -717,52 +413,3 @@ def compute_share_limits(schema: TableSchema) -> dict[str, Cost]:
         f"{schema.account}/{analyst}": Cost(math.floor(whole.amount * part), math.floor(whole.delta * part))
         for analyst, part in schema.budget.shares
     }
-
-
-def create_workspace(folder: Path | str, *, ledger: str = "ledger.sqlite") -> Workspace:
-    """Create a workspace in ``folder``: settings file, ``schemas/``, ``releases/`` and a new ledger.
-
-    Raises:
-        WorkspaceError: it is already a workspace, or cannot become one.
-        LedgerError: the ledger cannot be created there.
-    """
-    folder = Path(folder)
-    if (folder / WORKSPACE_FILE).exists():
-        raise WorkspaceError(
-            f"{folder} is already a workspace.",
-            fix=RunCommand("tables", ("--workspace", str(folder)), python=f"siloquent.open({str(folder)!r})"),
-        )
-    try:
-        for inner in ("schemas", "releases"):
-            (folder / inner).mkdir(parents=True, exist_ok=True)
-        settings = f'format = 1\n\n[ledger]\nurl = "{ledger}"\n'
-        (folder / WORKSPACE_FILE).write_text(settings, encoding="utf-8")
-    except OSError as failed:
-        raise WorkspaceError(
-            f"Cannot create a workspace in {folder}: {failed.strerror}.", fix="name a folder elsewhere"
-        ) from None
-    workspace = read_workspace(folder)
-    open_workspace_ledger(workspace, create=True).close()
-    return workspace
-
-
-def open_workspace_ledger(workspace: Workspace, *, create: bool = False) -> Ledger:
-    """Open the ledger that ``workspace`` names: a file inside it, or a PostgreSQL database."""
-    from siloquent.ledger import open_ledger
-
-    return open_ledger(_resolve_ledger_address(workspace), head=workspace.head, create=create)
-
-
-def adopt_workspace_ledger(workspace: Workspace, checkpoint: Checkpoint | None = None) -> LedgerVerdict:
-    """Write the missing head file of a ledger that its owner declares the newest copy, if it passes verification.
-
-    Raises:
-        LedgerError: as in ``siloquent.ledger.adopt_ledger``.
-    """
-    from siloquent.ledger import adopt_ledger
-
-    return adopt_ledger(_resolve_ledger_address(workspace), head=workspace.head, checkpoint=checkpoint)
-
-
-def _resolve_ledger_address(workspace: Workspace) -> str:
-    return workspace.ledger if "://" in workspace.ledger else str(workspace.folder / workspace.ledger)
