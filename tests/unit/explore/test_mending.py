@@ -98,6 +98,15 @@ def test_a_slip_is_corrected_in_the_askers_own_words(session: sq.Session, asked:
     session.explain(meant)
 
 
+def test_a_slip_of_syntax_is_corrected_beside_a_value_that_is_refused() -> None:
+    right = TABLES["visits"][0]
+    with pytest.raises(SchemaError) as refused:
+        sq.read_schema(right.replace('["', "[", 1).replace('epsilon = "1"', "epsilon = nan", 1))
+    lines = refused.value.remedy.find(WriteLines)
+    assert lines is not None
+    assert '["' in lines.text
+
+
 def test_a_value_that_is_nowhere_near_is_not_replaced_by_another(session: sq.Session) -> None:
     with pytest.raises(SiloquentError) as refused:
         session.explain("SELECT COUNT(*) FROM visits WHERE ward = 'surgery' ERROR 500")

@@ -92,11 +92,12 @@ def _read_line(wrong: SchemaError) -> int | None:
 
 
 def _find_fault(text: str) -> int | None:
-    """Return the line of the first fault of TOML, 0 if it is not known, None if there is none."""
+    """Return the line of the first fault of TOML, 0 if it is not known, None if there is none but in a value."""
     try:
         read_toml(text)
     except SchemaError as wrong:
-        return _read_line(wrong) or 0
+        line = _read_line(wrong)
+        return line or (0 if "not valid TOML" in wrong.detail else None)
     return None
 
 

@@ -107,7 +107,7 @@ def find_corrected_line(
     Args:
         line: The line that the reader names, from 1.
         is_read: Whether a declaration is valid.
-        find_fault: The line of the first fault of TOML, 0 if it is not known, None if there is none.
+        find_fault: The line of the first fault of TOML, 0 if it is not known, None if there is none but in a value.
     """
     valid: list[tuple[str, str, str]] = []
     later: list[tuple[str, str, str]] = []
