@@ -50,7 +50,7 @@ PYTHON_ONLY = {
     "data/sources/frames.py",
     "data/sources/pandas.py",
     "explore/spec/builder.py",
-    "session.py",
+    "session/workspace_session.py",
 }
 PYTHON_ONLY |= {"remote/clients.py", "sketch/task.py", "ledger/rules.py"}
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from siloquent.errors import RequestError
+from siloquent.fixes import UseOption
 from siloquent.foreign import DocumentTooLarge, read_text
 from siloquent.schema.declaring.answers import GivenAnswers, KeptDeclaration, read_answers, read_kept, write_answers
 from siloquent.schema.files.toml import MAX_BYTES
@@ -83,7 +84,9 @@ def _read_text(file: Path) -> str:
     try:
         return read_text(file, MAX_BYTES)
     except (OSError, UnicodeDecodeError, DocumentTooLarge):
-        raise RequestError(f"{file} cannot be read as a UTF-8 text of answers.", fix="--answers FILE") from None
+        raise RequestError(
+            f"{file} cannot be read as a UTF-8 text of answers.", fix=UseOption("answers", "FILE")
+        ) from None
 
 
 def _write(path: Path, text: str) -> None:
