@@ -34,6 +34,7 @@ VALUES: dict[str, list[Any]] = {
         build_fix("then: ", run("check", "visits"), UseOption("rows", 3), AskWith("SELECT")),
     ],
     "Iterable[str]": [[], ["visits", "visit", "wards"]],
+    "Sequence[str]": [["lo is missing."], ["lo is missing.", "hi is missing."]],
 }
 NAMED: dict[str, list[Any]] = {"cause": list(CAUSES), "status": [404, 503]}
 OPTIONAL = {"siloquent.data.engines.spark", "siloquent.data.sources.spark"}

@@ -13,7 +13,6 @@ from siloquent.documents.ledger import build_account_document, format_exact_amou
 from siloquent.documents.problems import build_problem
 from siloquent.errors import SiloquentError
 from siloquent.fixes import PYTHON, FixLanguage
-from siloquent.schema.changes import describe_change
 
 if TYPE_CHECKING:
     from siloquent.api import Session
@@ -119,6 +118,8 @@ def build_table_document(schema: TableSchema, account: Account, remaining: int) 
 
 def build_change_entries(changes: Sequence[DeclarationChange]) -> list[dict[str, str]]:
     """Return changes of a declaration, each with its class and the sentence that a check has about it."""
+    from siloquent.schema.changes import describe_change  # it loads numpy, which help does not need
+
     return [{"class": one.effect, "sentence": describe_change(one)} for one in changes]
 
 

@@ -193,7 +193,7 @@ def test_a_client_with_that_fault_would_be_caught(name: str, monkeypatch: pytest
 @settings(max_examples=150, deadline=None)
 @given(fates=FATES, route=st.sampled_from([name for name, one in ROUTES.items() if not one.repeats]))
 def test_what_has_no_key_happens_at_most_once(fates: list[str], route: str) -> None:
-    names = {"session": "s"}
+    names = {"session": "s", "table": "t"}
     world = World(list(fates))
     ended = outcome(world, build_call(route, names, body={}), awaited=False)
     assert len(world.charges) <= 1

@@ -79,6 +79,10 @@ REPLACEMENTS: tuple[tuple[str, str], ...] = (
         r"SELECT \1 FROM \2\3 GROUP BY \1 ORDER BY COUNT(*) DESC LIMIT 1",
     ),
     (
+        rf"\bSELECT\s+DISTINCT\s+({NAME})\s+FROM\s+({NAME})([^;]*?){_TAIL}",
+        r"SELECT \1, COUNT(*) FROM \2\3 GROUP BY \1",
+    ),
+    (
         rf"\bSELECT\s+COUNT\s*\(\s*DISTINCT\s+({NAME})\s*\)\s+FROM\s+({NAME})([^;]*?){_TAIL}",
         r"SELECT \1, COUNT(*) FROM \2\3 GROUP BY \1",
     ),
