@@ -254,7 +254,12 @@ DECLARATIONS = {
     "a budget that is no number": ('epsilon = "1"', 'epsilon = "nan"', "finite", "in schemas/visits.toml, write: "),
     "a delta of zero": ('delta = "1e-6"', 'delta = "0"', "delta between 0 and 1", 'delta = "1e-6"'),
     "no TOML": ("[table]", "[table", "not valid TOML", "in schemas/visits.toml, write: [table]"),
-    "deep nesting": ("format = 1", "format = 1\nx = " + "[" * 5000, "nested too deeply", "in schemas/visits.toml, write: "),
+    "deep nesting": (
+        "format = 1",
+        "format = 1\nx = " + "[" * 5000,
+        "nested too deeply",
+        "in schemas/visits.toml, write: ",
+    ),
     "another format": ("format = 1", "format = 2", "format", "in schemas/visits.toml, write: format = 1"),
     "a program as a source": (
         "parquet:data",
@@ -538,9 +543,7 @@ def test_an_unforeseen_error_is_our_bug_with_a_report_and_no_value(
     assert stat.S_IMODE(log.stat().st_mode) == 0o600
 
 
-@pytest.mark.parametrize(
-    ("condition", "plain"), [("age > '30'", "age > 30"), ("age > '1e2'", "age > 1e2")], ids=str
-)
+@pytest.mark.parametrize(("condition", "plain"), [("age > '30'", "age > 30"), ("age > '1e2'", "age > 1e2")], ids=str)
 def test_a_quoted_number_is_the_number(condition: str, plain: str, ready: Types) -> None:
     quoted, bare = (
         ready("explain", f"SELECT COUNT(*) FROM visits WHERE {one} ERROR 200", "--json") for one in (condition, plain)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from difflib import SequenceMatcher
 
+from siloquent.charts.chart import remove_unprintable
 from siloquent.explore.mending.masking import Masked
 
 MAX_CONDITIONS, MAX_SHOWN = 24, 80
@@ -23,7 +24,7 @@ def tell_lost_conditions(text: str, mended: str) -> str:
         return mended
     for kept in after:
         before.remove(max(before, key=lambda one: SequenceMatcher(None, one.casefold(), kept.casefold()).ratio()))
-    told = ", ".join(before).replace("*/", "")
+    told = remove_unprintable(", ".join(before)).replace("*/", "")
     return f"{mended} /* left out: {told if len(told) <= MAX_SHOWN else f'{told[:MAX_SHOWN]}...'} */"
 
 
