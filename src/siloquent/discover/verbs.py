@@ -123,7 +123,7 @@ class DiscoverVerbs:
         """Compare the released domain ``name`` with the discovery in the ledger that it names. Free.
 
         Raises:
-            UnknownName: there is no such domain.
+            UnknownName: no domain has this name.
         """
         from siloquent.discover.kept import find_domain_fault
         from siloquent.releases import ReleaseVerdict

@@ -258,7 +258,7 @@ def _list_candidates(
     price = [price_laplace, price_crossing, price_geometric_top, price_rounds]
     if can_settle_early(schema):
         price.append(price_pokes)
-    if compiled.distinct is not None:  # not linear in the cells, so there are no strategies
+    if compiled.distinct is not None:  # not linear in the cells: no strategy applies
         price += [price_gaussian] if schema.budget.accountant == "zcdp" else []
         return _price_all(price, compiled, wanted, book)
     # Laplace strategies cost eps^2/2 in zCDP, several times the rho of the factorisation: not worth searching.
