@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -220,15 +221,46 @@ def test_a_file_that_was_never_recorded_is_told_apart(tmp_path: Path) -> None:
         request(session)
 
 
-def test_a_release_of_an_answer_found_again_can_be_verified_after_the_next_change(tmp_path: Path) -> None:
+def save_sketch(session: Session) -> Path:
+    spec = SketchSpec("visits", ("age", "cost"), PStable(2, 0.5), scale="range", rows=32, budget=SMALL)
+    return session.sketch.save(session.sketch.build(spec, key=KEY))
+
+
+def save_synthesis(session: Session) -> Path:
+    spec = SynthSpec("visits", SMALL, columns=("age", "ward"), quality="fast", seed=3, rows=50)
+    return session.synth.save(session.synth.synthesize(spec, key=KEY))
+
+
+def save_offer(session: Session) -> Path:
+    spec = OfferSpec("visits", ("cost",), (KeyOf("ward"),), budget=SMALL)
+    return session.search.save(session.search.offer(spec, key=KEY))
+
+
+def save_share(session: Session) -> Path:
+    spec = ShareSpec("visits", label="ward", features=("age",), budget=SMALL)
+    return session.share.save(session.share.release(spec, key=KEY))
+
+
+def save_answer(session: Session) -> Path:
+    return session.save(session.ask("SELECT ward, COUNT(*) FROM visits GROUP BY ward ERROR 300", key=KEY))
+
+
+@pytest.mark.parametrize("save", [save_answer, save_synthesis, save_sketch, save_offer, save_share])
+@pytest.mark.parametrize("is_settled", [True, False])
+def test_a_release_found_again_can_be_verified_then_and_after_the_next_change(
+    save: Callable[[Session], Path], is_settled: bool, tmp_path: Path
+) -> None:
     folder = clinic(str(tmp_path))
-    question = "SELECT ward, COUNT(*) FROM visits GROUP BY ward ERROR 300"
-    with siloquent.open(folder) as session:
-        session.ask(question, key=KEY)
+    if is_settled:
+        with siloquent.open(folder) as session:
+            shutil.rmtree(save(session))
+    else:
+        stop_at_settling(folder, save)
     edit(folder, ALWAYS["epsilon"])
     with siloquent.open(folder) as session:
-        saved = session.save(session.ask(question, key=KEY))
-        assert session.verify(saved).ok
+        saved = save(session)
+        verdict = session.verify(saved)
+        assert verdict.ok, verdict.problems
     edit(folder, ALWAYS["reuse"])
     with siloquent.open(folder) as session:
         verdict = session.verify(saved)

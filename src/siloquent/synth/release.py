@@ -86,7 +86,7 @@ def assemble(schema: TableSchema, stored: SettledAnswer, *, learner: Learner | N
         guarantee=guarantee,
         account=stored.account,
         receipt=(stored.receipt.ledger, stored.receipt.seq, stored.receipt.hash),
-        schema_digest=schema.digest,
+        schema_digest=measured.schema_digest,  # the ledger keeps it; the table file may have changed since
     )
 
 
