@@ -44,7 +44,7 @@ def _list_totals(verdicts: Sequence[Verdict], *, quick: bool) -> Iterator[Row]:
     counts = _count(verdicts)
     refused = counts["refused with a fix"] + counts["refused without"]
     wanted = sum(bool(verdict.question.refused) for verdict in verdicts)
-    how = f"{_describe(verdicts)}; {wanted} must be refused; each asked of a session with {ACCURACY}"
+    how = f"{_describe(verdicts)}; {wanted} must be refused; as typed; by default ERROR {ACCURACY.error}"
     against = f"DuckDB's exact answers to the same texts; {MISS * counts['answered']:.1g} misses expected by chance"
     share, fixes = 100 * counts["answered"] / len(verdicts), 100 * counts["refused with a fix"] / max(refused, 1)
     yield Row("relational-suites-asked", ours=len(verdicts), goal=None if quick else 400, better="higher",

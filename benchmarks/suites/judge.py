@@ -1,4 +1,4 @@
-"""Asks each question at a wide budget, compares the answer with DuckDB's, and tries the fix of each refusal."""
+"""Asks each question as it is typed, with a narrow default accuracy and a wide budget, compares the answer with DuckDB's, and tries the fix of each refusal."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import Literal
 
@@ -19,8 +20,8 @@ from benchmarks.suites.tables import build_workspace, connect
 from siloquent.errors import SiloquentError
 
 MISS = 1e-6
-ACCURACY = "BUDGET 1000 EPSILON CONFIDENCE 0.999999"
-"""Added to each question: so much that an exact value outside its interval is a fault, and not chance."""
+ACCURACY = sq.AccuracyDefaults("0.01 PERCENT", confidence="0.999999", max_share="1")
+"""The session's default: so narrow that an exact value outside its interval is a fault, and not chance."""
 _QUESTION = re.compile(r"\s*(SELECT|WITH|BIN)\b", re.IGNORECASE)
 
 Outcome = Literal["answered", "wrong", "crashed", "refused with a fix", "refused without"]
@@ -37,20 +38,20 @@ class Verdict:
 
 
 def judge_all(questions: Sequence[Question]) -> Iterator[Verdict]:
-    """Yield a verdict for each question, asked of a new workspace with the suites' tables."""
-    with tempfile.TemporaryDirectory() as place:
-        folder = Path(place) / "w"
-        build_workspace(folder)
-        with connect(folder) as engine, sq.open(folder) as session:
-            for question in questions:
-                yield judge(session, engine, question)
+    """Yield a verdict for each question; each suite is asked of a new workspace with the suites' tables."""
+    for _, suite in groupby(questions, key=lambda question: question.suite):
+        with tempfile.TemporaryDirectory() as place:
+            folder = Path(place) / "w"
+            build_workspace(folder)
+            with connect(folder) as engine, sq.open(folder, defaults=ACCURACY) as session:
+                for question in suite:
+                    yield judge(session, engine, question)
 
 
 def judge(session: sq.Session, engine: duckdb.DuckDBPyConnection, question: Question) -> Verdict:
     """Ask ``question`` and judge the answer, or the fix of the refusal."""
-    text = f"{question.text.rstrip('; ')}\n{ACCURACY}"
     try:
-        answer = session.ask(text)
+        answer = session.ask(question.text)
     except SiloquentError as refused:
         return _judge_refusal(session, question, refused)
     except Exception as problem:  # allowed: a crash is what is looked for

@@ -27,12 +27,13 @@ if TYPE_CHECKING:
         variance_of,
     )
     from siloquent.remote import Timeouts, connect, connect_async
-    from siloquent.schema import Attribute, TableBudget, Unit
+    from siloquent.schema import AccuracyDefaults, Attribute, TableBudget, Unit
     from siloquent.schema.declaring import Declaration, declare_attribute
     from siloquent.session import create_workspace
 
 __version__ = VERSION
 __all__ = [
+    "AccuracyDefaults",
     "Answer",
     "Attribute",
     "Declaration",
@@ -68,6 +69,7 @@ _HOMES = {
     "Query": ("siloquent.explore", "Query"),
     "Session": ("siloquent.api", "Session"),
     "average_of": ("siloquent.explore", "average_of"),
+    "AccuracyDefaults": ("siloquent.schema", "AccuracyDefaults"),
     "TableBudget": ("siloquent.schema", "TableBudget"),
     "Unit": ("siloquent.schema", "Unit"),
     "Timeouts": ("siloquent.remote", "Timeouts"),

@@ -11,7 +11,7 @@ from siloquent import session as floor
 from siloquent.deprecation import keep_old_methods
 from siloquent.errors import NotAllowed, RequestError, SchemaError
 from siloquent.fixes import BeOwner, RunCommand, UseOption
-from siloquent.schema import TableSchema
+from siloquent.schema import AccuracyDefaults, TableSchema
 from siloquent.schema.workspace import find_workspace, read_workspace
 
 if TYPE_CHECKING:
@@ -245,7 +245,7 @@ def _require_text_key(key: str | None) -> None:
 
 def _parse_question(session: Session, question: str | Query | SupportsQuery) -> Query:
     from siloquent.discover.language import is_discovery
-    from siloquent.explore import Query, read_question
+    from siloquent.explore import Query, read_question, state_accuracy
 
     if isinstance(question, str):
         if is_discovery(question):
@@ -254,7 +254,7 @@ def _parse_question(session: Session, question: str | Query | SupportsQuery) -> 
                 fix=RunCommand("discover", ("TABLE", "COLUMN"), python="session.discover.sql(TEXT)"),
             )
         return read_question(session, question)
-    return question if isinstance(question, Query) else question.query()
+    return state_accuracy(session, question if isinstance(question, Query) else question.query())
 
 
 def _find_settled(session: Session, manifest: Manifest) -> SettledAnswer | None:
@@ -317,17 +317,20 @@ def _find_kept(manifest: Manifest, stored: SettledAnswer) -> KeptMeasurement | N
     return next((kept for codec in _iter_codecs() if (kept := codec.find_kept(stored)) is not None), None)
 
 
-def open_session(folder: Path | str | None = None, *, analyst: str | None = None) -> Session:
+def open_session(
+    folder: Path | str | None = None, *, analyst: str | None = None, defaults: AccuracyDefaults | None = None
+) -> Session:
     """Open the workspace in ``folder`` (default: the nearest one at or above the current folder).
 
     Args:
         analyst: The analyst; charged to their share of each budget if the table declares shares.
+        defaults: The accuracy of questions that state none; without it, that of their table or of the workspace.
     Raises:
         SchemaError: the folder is not a workspace, or its file is invalid.
         LedgerError: the ledger is missing, unreadable, or older than its head.
     """
     workspace = read_workspace(Path(folder) if folder is not None else find_workspace(Path.cwd()))
-    return Session(workspace, floor.open_workspace_ledger(workspace), analyst=analyst)
+    return Session(workspace, floor.open_workspace_ledger(workspace), analyst=analyst, defaults=defaults)
 
 
 def read_schema(text: str) -> TableSchema:

@@ -37,14 +37,14 @@ class Asked:
         return judge.judge(self.session, self.engine, Question("planted", text, ("plain",), refused))
 
     def ask(self, text: str) -> tuple[Answer, Exact]:
-        return self.session.ask(f"{text} {judge.ACCURACY}"), Exact(self.engine, Question("planted", text, ("plain",)))
+        return self.session.ask(text), Exact(self.engine, Question("planted", text, ("plain",)))
 
 
 @pytest.fixture(scope="module")
 def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asked]:
     folder = tmp_path_factory.mktemp("suites") / "w"
     build_workspace(folder)
-    with connect(folder) as engine, sq.open(folder) as session:
+    with connect(folder) as engine, sq.open(folder, defaults=judge.ACCURACY) as session:
         yield Asked(session, engine)
 
 

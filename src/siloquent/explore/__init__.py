@@ -8,6 +8,7 @@ Source: "APEx" (thesis chapter 3), with the corrections of docs/decisions.
 from typing import TYPE_CHECKING
 
 from siloquent.deprecation import keep_old_names
+from siloquent.explore.default_accuracy import state_accuracy
 from siloquent.explore.examples import list_sample_questions, read_question
 from siloquent.explore.history_entries import HistoryEntry, list_history
 from siloquent.explore.plan.explain import Explanation
@@ -51,6 +52,7 @@ __all__ = [
     "prepare",
     "quantile_of",
     "read_question",
+    "state_accuracy",
     "suggest_affordable",
     "sum_of",
     "variance_of",

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING
 from siloquent.errors import AccuracyUnreachable, RequestError, SiloquentError, SyntaxProblem
 from siloquent.explore.mending.search import mend
 from siloquent.explore.plan.steps import plan_query
-from siloquent.explore.spec import parse
+from siloquent.explore.spec import parse, parse_unstated
 from siloquent.explore.spec.language.render_conditions import render_name
 from siloquent.explore.spec.name_resolution import resolve_names
+from siloquent.explore.spec.query import Unstated
 from siloquent.fixes import AskWith, Fix, build_fix, run
 from siloquent.privacy import format_digits
 from siloquent.session import compute_budget_limit
@@ -45,10 +46,17 @@ def read_question(session: WorkspaceSession, text: str, *, may_see: Callable[[st
         RequestError: as for ``parse``, with an answerable query as its fix.
     """
     with reading(session, text, may_see=may_see):
-        query = parse(text)
+        query = parse_unstated(text)
+        if isinstance(query.promise, Unstated) and not _has_default(session, query.table):
+            query = parse(text)  # refused, where the clause should stand
     names = [name for name in session.list_tables() if may_see(name)]
     meant = [name for name in names if name.casefold() == query.table.casefold()]
     return replace(query, table=meant[0]) if query.table not in names and len(meant) == 1 else query
+
+
+def _has_default(session: WorkspaceSession, table: str) -> bool:
+    meant = [name for name in session.list_tables() if name.casefold() == table.casefold()]
+    return any(session.find_defaults(name) is not None for name in meant)
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Literal
 
 from siloquent.errors import AccuracyUnreachable, BudgetExceeded, RequestError, SiloquentError, UnknownName
+from siloquent.explore.default_accuracy import state_accuracy
 from siloquent.explore.mending.search import mend
 from siloquent.explore.plan.planner import compute_allowed_cost, find_least_error, plan
 from siloquent.explore.plan.reuse.plans import find_most_exact_with_reuse, resolve_wish
@@ -45,18 +46,21 @@ def suggest_affordable(session: WorkspaceSession, query: Query) -> Iterator[None
     try:
         yield
     except AccuracyUnreachable as refused:
-        if isinstance(query.promise, Accuracy):
+        query = state_accuracy(session, query)
+        promise = query.stated
+        if isinstance(promise, Accuracy):
             refused.best_alpha, wider = _find_wider(session, query, refused.best_alpha)
             refused.remedy = _require_useful(session, query, wider)
             refused.best_alpha = refused.best_alpha if refused.remedy is wider else None
         else:
             refused.best_alpha, refused.remedy = None, _suggest_smaller(session, query, verb="explain")
-            if _is_beyond(session, query.promise, query.table):
+            if _is_beyond(session, promise, query.table):
                 refused.detail = f"This BUDGET exceeds the whole budget of {query.table!r}."
             elif query.is_composite:
                 refused.detail = "This BUDGET is too small for the query."
         raise
     except BudgetExceeded as refused:
+        query = state_accuracy(session, query)
         if isinstance(query.promise, Spend):
             refused.remedy = _suggest_smaller(session, query, verb="ask")
         else:
@@ -67,6 +71,8 @@ def suggest_affordable(session: WorkspaceSession, query: Query) -> Iterator[None
         unknown.remedy = _mend(session, query, unknown)
         raise
     except RequestError as refused:
+        with suppress(SiloquentError):
+            query = state_accuracy(session, query)
         refused.remedy = _suggest_discovery(session, query) or _mend(session, query, refused)
         raise
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from siloquent.charge import RESERVED, Charge, bind_request, require_planned
 from siloquent.errors import BudgetExceeded, DataError, RequestError, SchemaError, SiloquentError
+from siloquent.explore.default_accuracy import find_share_refusal, state_accuracy
 from siloquent.explore.estimate import (
     QueryProgress,
     assemble,
@@ -21,6 +22,7 @@ from siloquent.explore.measure import measure
 from siloquent.explore.plan.cells.distinct import describe_distinct
 from siloquent.explore.plan.explain import Explanation, describe_rows_left_out, explain_course
 from siloquent.explore.plan.limits import lifted
+from siloquent.explore.plan.promise import describe_default
 from siloquent.explore.plan.public_joins import build_canonical_request
 from siloquent.explore.plan.quantiles import describe_steps
 from siloquent.explore.plan.reuse.earlier_answers import EarlierAnswers
@@ -87,11 +89,13 @@ class PreparedQuery(Readable):
     def explanation(self) -> Explanation:
         """The price, the promise, the mechanism and the remaining budget. Does not read data; free."""
         schema, course, account = self.course.schema, self.with_reuse, self.charge.account.name
+        dear = find_share_refusal(self.session, course.query, course.cost) if self.held is None else None
         left = self.session.get_remaining(schema.name)
         counted = describe_distinct([plan.compiled for step in course.steps for plan in step.plans])
         rows = (self.earlier.describe_passed_over(schema.version), OTHER_ROWS if self.earlier.changed else "")
         told = (*describe_steps(course.first.plans), *counted, *describe_rows_left_out(course.schema))
-        notes = (*describe_sizes(self.course), *told, *filter(None, rows))
+        default = (*describe_default(course.query), *([] if dear is None else [f"{dear.detail} Fix: {dear.fix}"]))
+        notes = (*default, *describe_sizes(self.course), *told, *filter(None, rows))
         return explain_course(course, account=account, left=left, notes=notes)
 
     @property
@@ -125,7 +129,7 @@ def prepare(session: WorkspaceSession, query: Query, *, key: str | None = None) 
         As for ``answer``, except that a too small budget is explained instead.
     """
     schema = session.schema(query.table)
-    query = resolve_names(query, schema)
+    query = resolve_names(state_accuracy(session, query), schema)
     charge = build_charge(session, query, session.get_account(query.table), key=key)
     return _plan(session, query, schema, charge, charge.find_existing(session))
 
@@ -220,6 +224,8 @@ def _run(prepared: PreparedQuery, asked: Charge, *, is_told: bool) -> Answer:
             if is_told:
                 _require_no_dearer(prepared, current)
             asked.require_affordable(session, current.with_reuse.event)
+            if refused := find_share_refusal(session, course.query, current.with_reuse.cost):
+                raise refused
         return _finish_answer(current, asked, held)
 
 

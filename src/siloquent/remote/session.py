@@ -28,6 +28,7 @@ from siloquent.remote.parts import (
 from siloquent.remote.tokens import find_token
 from siloquent.remote.transport import ApiTransport
 from siloquent.remote.verbs import SessionVerbs
+from siloquent.schema import AccuracyDefaults
 
 
 class RemoteSession(SessionVerbs, BlockingClient):
@@ -38,8 +39,8 @@ class RemoteSession(SessionVerbs, BlockingClient):
     request is repeated where that is safe: reads, and spending requests under their key.
     """
 
-    def __init__(self, link: Link) -> None:
-        self._transport = ApiTransport(link)
+    def __init__(self, link: Link, *, defaults: AccuracyDefaults | None = None) -> None:
+        self._transport, self.defaults = ApiTransport(link), defaults
 
     def __enter__(self) -> Self:
         return self
@@ -95,8 +96,8 @@ class RemoteSession(SessionVerbs, BlockingClient):
 class AsyncRemoteSession(SessionVerbs, AwaitingClient):
     """A ``RemoteSession`` whose verbs are awaited; it needs the extra ``client``."""
 
-    def __init__(self, link: Link) -> None:
-        self._transport = AsyncApiTransport(link)
+    def __init__(self, link: Link, *, defaults: AccuracyDefaults | None = None) -> None:
+        self._transport, self.defaults = AsyncApiTransport(link), defaults
 
     async def __aenter__(self) -> Self:
         return self
@@ -152,6 +153,7 @@ def connect(
     token_file: Path | str | None = None,
     timeout: float | Timeouts | None = None,
     attempts: int = 4,
+    defaults: AccuracyDefaults | None = None,
 ) -> RemoteSession:
     """Return a session at the server of ``address``. The token comes from a file or the environment, never from code.
 
@@ -161,11 +163,12 @@ def connect(
         timeout: Seconds for one request with its attempts and pauses, or ``Timeouts`` (default: 10 to connect, 60
             between two pieces of an answer, 300 in all).
         attempts: The most attempts per request, where repeating it is safe.
+        defaults: The accuracy of questions that state none; without it, the server's.
     Raises:
         NotAllowed: there is no token, or others may read its file.
         RequestError: the address is invalid, or a timeout is not positive.
     """
-    return RemoteSession(_build_link(address, token_file, timeout, attempts))
+    return RemoteSession(_build_link(address, token_file, timeout, attempts), defaults=defaults)
 
 
 def connect_async(
@@ -174,6 +177,7 @@ def connect_async(
     token_file: Path | str | None = None,
     timeout: float | Timeouts | None = None,
     attempts: int = 4,
+    defaults: AccuracyDefaults | None = None,
 ) -> AsyncRemoteSession:
     """Return an asynchronous session: ``async with siloquent.connect_async(...) as session: await session.ask(...)``.
 
@@ -181,7 +185,7 @@ def connect_async(
         MissingExtra: h11 is not installed (``pip install 'siloquent[client]'``).
         NotAllowed, RequestError: as ``connect`` does.
     """
-    return AsyncRemoteSession(_build_link(address, token_file, timeout, attempts))
+    return AsyncRemoteSession(_build_link(address, token_file, timeout, attempts), defaults=defaults)
 
 
 def _build_link(address: str, token_file: Path | str | None, timeout: float | Timeouts | None, attempts: int) -> Link:

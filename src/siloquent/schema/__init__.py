@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from siloquent.deprecation import keep_old_names
+from siloquent.schema.accuracy import AccuracyDefaults
 from siloquent.schema.attribute import OTHER, OUTSIDE, Attribute
 from siloquent.schema.bins import TOP_ALONE, is_top_alone, list_bin_rules
 from siloquent.schema.constraints import (
@@ -23,6 +24,7 @@ __all__ = [
     "OTHER",
     "OUTSIDE",
     "TOP_ALONE",
+    "AccuracyDefaults",
     "Adjacency",
     "Attribute",
     "AttributeRef",

@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeVar
 
 from siloquent.errors import SchemaError
 from siloquent.fixes import FixLike
+from siloquent.schema.accuracy import AccuracyDefaults
 from siloquent.schema.attribute import FUNCTIONS, STEP_SECONDS, Attribute, Bound
 from siloquent.schema.bins import MAX_BINS, cut_by_width
 from siloquent.schema.constraints import (
@@ -28,6 +29,7 @@ from siloquent.schema.files.models import (
     BudgetEntry,
     ColumnEntry,
     ConstraintEntry,
+    DefaultsEntry,
     DerivedEntry,
     NullValueEntry,
     ReleasedEntry,
@@ -90,6 +92,7 @@ def _parse_schema(text: str, domains: DomainFolder | None) -> TableSchema:
     budgets = _build_each([file.budget], _build_budget, faults)
     constraints = tuple(_build_each(file.constraint, _build_constraint, faults))
     reading = next(iter(_build_each([file], _build_reading, faults)), Reading())
+    defaults = _build_each([file.defaults] if file.defaults else [], _build_defaults, faults)
     _raise_all(faults)
     domain = Domain((*columns, *(_build_derived(column, Domain(columns)) for column in file.derived)))
     return TableSchema(
@@ -103,6 +106,7 @@ def _parse_schema(text: str, domains: DomainFolder | None) -> TableSchema:
         size_hint=file.table.size_hint,
         constraints=constraints,
         reading=reading,
+        defaults=next(iter(defaults), None),
         digest=hash_declaration(raw),
     )
 
@@ -385,6 +389,10 @@ def _build_budget(budget: BudgetEntry) -> TableBudget:
         reuse=budget.reuse,
         disclosures=budget.disclosures,
     )
+
+
+def _build_defaults(entry: DefaultsEntry) -> AccuracyDefaults:
+    return AccuracyDefaults(entry.error, entry.confidence, entry.max_share)
 
 
 def is_valid_entry(section: str, raw: object) -> bool:

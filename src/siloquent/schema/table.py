@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 from siloquent.errors import SchemaError
 from siloquent.readable import Readable
+from siloquent.schema.accuracy import AccuracyDefaults
 from siloquent.schema.constraints import Constraint, check_names
 from siloquent.schema.domain import Domain
 from siloquent.schema.reading import PLAIN_READING, Reading
@@ -175,7 +176,8 @@ class TableSchema(Readable):
     """Everything declared about one table; an existing value is consistent.
 
     ``size_hint`` is public and approximate. ``reading``: how the source is read.
-    ``public``: the loaded public tables that its foreign keys refer to.
+    ``public``: the loaded public tables that its foreign keys refer to. ``defaults``: the accuracy of questions that
+    state none.
     ``digest`` is the SHA-256 of the canonical JSON of its file. ``extended``: the declaration to which a query added
     computed attributes.
     """
@@ -191,6 +193,7 @@ class TableSchema(Readable):
     constraints: tuple[Constraint, ...] = ()
     public: tuple[PublicTable, ...] = ()
     reading: Reading = PLAIN_READING
+    defaults: AccuracyDefaults | None = None
     digest: str = field(default="", compare=False)
     extended: TableSchema | None = field(default=None, compare=False, repr=False)
 

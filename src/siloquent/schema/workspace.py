@@ -9,12 +9,13 @@ from typing import Any
 
 from siloquent.errors import SchemaError, UnknownName, WorkspaceError
 from siloquent.fixes import UseOption, build_fix, run
+from siloquent.schema.accuracy import AccuracyDefaults
 from siloquent.schema.files.toml import MAX_BYTES, MAX_SHOWN, read_toml
 
 WORKSPACE_FILE = "siloquent.toml"
 LAST_BACKUP = ".last-backup"
 """An empty file that each backup touches; its age is the age of the newest backup."""
-_KEYS = {"format", "ledger", "postgres", "spark", "server"}
+_KEYS = {"format", "ledger", "postgres", "spark", "server", "defaults"}
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 # Where SQLAlchemy and libpq expect one: USER:PASSWORD@ in an address, ?password= after it, password= in a list.
 _PASSWORD = re.compile(r"//[^:/]*:[^@]*@|password\s*=", re.IGNORECASE)
@@ -28,7 +29,7 @@ class Workspace:
     """A folder with ``siloquent.toml``, ``schemas/NAME.toml``, a ledger and ``releases/``.
 
     ``ledger``: a file name inside the folder, or a PostgreSQL URL. ``postgres``: (name, where, value). ``server``: the
-    contents of ``[server]``, which the server validates.
+    contents of ``[server]``, which the server validates. ``defaults``: the accuracy of questions that state none.
     """
 
     folder: Path
@@ -36,6 +37,7 @@ class Workspace:
     postgres: tuple[tuple[str, str, str], ...] = ()
     spark_master: str = "local[*]"
     server: tuple[tuple[str, object], ...] = ()
+    defaults: AccuracyDefaults | None = None
 
     @property
     def head(self) -> Path:
@@ -128,6 +130,7 @@ def read_workspace(folder: Path) -> Workspace:
         ),
         spark_master=master,
         server=tuple(sorted(_get_section(raw, "server", None).items())),
+        defaults=AccuracyDefaults.from_dict(_get_section(raw, "defaults", None)) if "defaults" in raw else None,
     )
 
 

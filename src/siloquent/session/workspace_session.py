@@ -20,7 +20,7 @@ from siloquent.errors import (
 from siloquent.fixes import UseOption, WriteLines, build_fix, run
 from siloquent.ledger import Ledger, MemoryLedger
 from siloquent.ledger.declared import Refresh
-from siloquent.schema import ForeignKey, TableSchema
+from siloquent.schema import AccuracyDefaults, ForeignKey, TableSchema
 from siloquent.schema.workspace import Workspace
 from siloquent.session.accounts import SessionAccounts
 
@@ -45,14 +45,23 @@ class WorkspaceSession(SessionAccounts):
     """One user's view of a workspace: its declared tables, its ledger and the account that is charged.
 
     Without ``analyst``, the table's own account is charged; with one, that analyst's share and the table's account.
+    ``defaults``: the accuracy of questions that state none, before those of tables and of the workspace.
     """
 
-    def __init__(self, workspace: Workspace, ledger: Ledger, *, analyst: str | None = None) -> None:
+    def __init__(
+        self,
+        workspace: Workspace,
+        ledger: Ledger,
+        *,
+        analyst: str | None = None,
+        defaults: AccuracyDefaults | None = None,
+    ) -> None:
         if analyst is not None and not _NAME.fullmatch(analyst):
             raise RequestError(
                 "An analyst's name must be 1 to 64 letters, digits, '_', '.' and '-'.", fix=UseOption("analyst", "ana")
             )
         super().__init__(workspace, ledger, analyst)
+        self.defaults = defaults
         self._closed = False
         self._schemas: dict[str, tuple[bytes, TableSchema]] = {}
         self._domains: dict[str, DomainFolder] = {}
@@ -70,6 +79,10 @@ class WorkspaceSession(SessionAccounts):
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def find_defaults(self, table: str) -> AccuracyDefaults | None:
+        """Return the accuracy of questions that state none: the session's, the table's or the workspace's."""
+        return self.defaults or self.schema(table).defaults or self.workspace.defaults
 
     def list_tables(self) -> list[str]:
         """Return the names of the declared tables."""

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import siloquent
 from benchmarks.sameness.over_http import compare_over_http
 from benchmarks.sameness.tables import SETTINGS, SOME_SETTINGS, Pair, pairs
 from journeys.clinic import TOML, WARDS
@@ -173,3 +174,35 @@ def test_sql_as_it_is_typed_is_the_question_that_it_means(served: Served) -> Non
     )
     assert (refused.status_code, refused.json()["code"]) == (422, "request_invalid")
     assert spent(served) == before
+
+
+def test_a_default_accuracy_of_the_connection_stands_in_and_costs_at_most_its_share(served: Served) -> None:
+    text = "SELECT ward, COUNT(*) FROM visits GROUP BY ward REUSE NONE"
+    defaults = {"error": "20 PERCENT", "max_share": "0.5"}
+    with served.client("ana") as client:
+        assert client.post("/v1/explanations", json={"sql": text}).json()["code"] == "syntax"
+        plan = client.post("/v1/explanations", json={"sql": text, "defaults": defaults}).json()
+    told = "accuracy by default: ERROR 20 PERCENT CONFIDENCE 0.95, for at most 50 % of what is left"
+    assert any(note.startswith(told) for note in plan["notes"])
+    answer = served.ask("ana", text, "default", defaults=defaults)
+    assert any(note.startswith(told) for note in answer.json()["notes"])
+    assert served.ask("ana", text, "default", defaults=defaults).content == answer.content
+    assert served.ask("ana", text, "default", defaults={"error": "30 PERCENT"}).json()["code"] == "key_reused"
+    before = spent(served)
+    dear = served.ask("ana", text, "dear", defaults={"error": "0.01 PERCENT", "max_share": "0.00001"}).json()
+    assert (dear["code"], "the most that a default may cost" in dear["detail"]) == ("request_invalid", True)
+    assert spent(served) == before
+    assert served.ask("ana", f"{text} {dear['fix'].removeprefix('ask with ')}", "dear").status_code == 200
+    wrong = served.ask("ana", text, "wrong", defaults={"error": "2 ROWS"})
+    assert (wrong.status_code, wrong.json()["spent"]) == (400, "nothing")
+
+
+def test_a_session_at_a_server_sends_its_default(served: Served, tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text(served.texts["ana"])
+    token.chmod(0o600)
+    defaults = siloquent.AccuracyDefaults("20 PERCENT", max_share="1")
+    with siloquent.connect(served.address, token_file=token, defaults=defaults) as session:
+        told = "accuracy by default: ERROR 20 PERCENT"
+        assert any(note.startswith(told) for note in session.ask("SELECT COUNT(*) FROM visits").notes)
+        assert any(note.startswith(told) for note in session.explain(siloquent.count("visits")).notes)

@@ -11,7 +11,7 @@ from siloquent.explore.estimate.progress import QueryProgress
 from siloquent.explore.estimate.reconstruct import EstimatedRows, compute_step, reconstruct
 from siloquent.explore.plan.bounds import Part, list_parts
 from siloquent.explore.plan.cells.distinct import describe_distinct
-from siloquent.explore.plan.promise import describe_promise, describe_unit
+from siloquent.explore.plan.promise import describe_default, describe_promise, describe_unit
 from siloquent.explore.spec import Answer, AnswerAccuracy, AnswerCost, AnswerReceipt, render
 from siloquent.explore.spec.answers.answer import ItemAccuracy, find_weakest
 from siloquent.explore.spec.query import Accuracy
@@ -53,6 +53,7 @@ def assemble(progress: QueryProgress) -> Answer:
         grid=compute_step(part.plan.compiled, part.measured),
         replayed=all(one.replayed for one in progress.taken),
         notes=(
+            *describe_default(query),
             *estimate.notes,
             *describe_distinct([one.plan.compiled for one in progress.parts]),
             *filter(None, (*changed, progress.stopped)),

@@ -140,15 +140,16 @@ def plan(query: Query, schema: TableSchema, *, left: Cost) -> Plan:
             fix="use a smaller LIMIT, or query the values and sort them at no cost",
         )
     wanted = _build_requirement(query, compiled)
-    if isinstance(query.promise, Spend):
-        allowed = compute_allowed_cost(query.promise, schema)
+    promise = query.stated
+    if isinstance(promise, Spend):
+        allowed = compute_allowed_cost(promise, schema)
         steps = _find_least_steps(compiled, wanted, schema, allowed)
         if steps is None:
             raise AccuracyUnreachable("The budget is too small for any error bound.", fix="raise BUDGET")
         alpha = steps * compiled.grid
         left = Cost(min(left.amount, allowed.amount), left.delta)
     else:
-        alpha = compute_error_bound(query.promise, schema)
+        alpha = compute_error_bound(promise, schema)
     candidates = _list_candidates(compiled, wanted, schema, alpha)
     affordable = [c for c in candidates if is_affordable(c.cost, left)]
     if not affordable:

@@ -9,10 +9,20 @@ from fractions import Fraction
 from siloquent.explore.plan.bounds import Part, list_parts
 from siloquent.explore.spec.aggregates import Aggregate, Count, Distinct, Moment, Quantile, Sum
 from siloquent.explore.spec.derived import Measured
+from siloquent.explore.spec.language.render import render_promise
 from siloquent.explore.spec.numbers import format_number
 from siloquent.explore.spec.query import Accuracy, Query
 from siloquent.privacy import format_digits
 from siloquent.schema import TableSchema
+
+
+def describe_default(query: Query) -> tuple[str, ...]:
+    """Describe a promise that the query did not state; nothing if it did."""
+    if query.default_share is None:
+        return ()
+    share = format_number(query.default_share)
+    stated = render_promise(query.promise)
+    return (f"accuracy by default: {stated}, for at most {share} % of what is left; state ERROR or BUDGET for another",)
 
 
 def describe_promise(

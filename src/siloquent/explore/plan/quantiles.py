@@ -83,10 +83,11 @@ def _planned(query: Query, schema: TableSchema, compiled: CompiledWorkload, left
             fix=run("show", schema.name),
         )
     beta = float(query.promise.beta)
-    if isinstance(query.promise, Accuracy):
-        alpha = compute_error_bound(query.promise, schema)
+    promise = query.stated
+    if isinstance(promise, Accuracy):
+        alpha = compute_error_bound(promise, schema)
     else:
-        alpha = _find_least_error(compiled, aggregate, beta, schema, compute_allowed_cost(query.promise, schema))
+        alpha = _find_least_error(compiled, aggregate, beta, schema, compute_allowed_cost(promise, schema))
     ranked = RankRequirement(aggregate.fraction, compiled.values, alpha, beta)
     candidates = _list_candidates(compiled, ranked, schema)
     chosen = candidates[0]
@@ -143,7 +144,7 @@ def _plan_ranks(plans: Sequence[Plan], left: Cost) -> Plan | None:
         return price_ranks(compiled, [Fraction(share) for share in shares], wanted, pure=pure)
 
     book, pure = get_accountant(schema.budget.accountant), schema.budget.accountant == "pure"
-    promise = first.query.promise
+    promise = first.query.stated
     alpha: Fraction | None
     if isinstance(promise, Accuracy):
         alpha = min(one.alpha for one in plans)

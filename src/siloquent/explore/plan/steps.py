@@ -400,7 +400,7 @@ def _build_simple(
 def _split_share(query: Query, schema: TableSchema, error: Fraction | None, times: Fraction) -> Promise:
     """Return a promise with an even share of beta, and ``times`` an even share of the budget if there is one."""
     number = len(_list_all_parts(query, schema))
-    promise = query.promise
+    promise = query.stated
     beta = promise.beta / number
     if beta.denominator > 10**MAX_DIGITS:
         beta = Fraction(math.floor(beta * 10**MAX_DIGITS), 10**MAX_DIGITS)

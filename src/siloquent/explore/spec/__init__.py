@@ -20,6 +20,7 @@ from siloquent.explore.spec.language.parse import (
     parse_expression,
     parse_predicate,
     parse_sql,
+    parse_unstated,
 )
 from siloquent.explore.spec.language.render import render
 from siloquent.explore.spec.language.render_conditions import render_constant, render_expression, render_predicate
@@ -44,6 +45,7 @@ __all__ = [
     "parse_expression",
     "parse_predicate",
     "parse_sql",
+    "parse_unstated",
     "quantile_of",
     "render",
     "render_constant",

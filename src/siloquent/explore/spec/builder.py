@@ -40,6 +40,7 @@ from siloquent.explore.spec.query import (
     Reuse,
     Spend,
     Top,
+    Unstated,
     Workload,
 )
 
@@ -296,13 +297,8 @@ class Question:
         """Return the finished query.
 
         Raises:
-            RequestError: neither ``within`` nor ``spend`` was called, or the parts are incompatible.
+            RequestError: the parts are incompatible.
         """
-        if self.promise is None:
-            raise RequestError(
-                "The query states neither an error bound nor a budget.",
-                fix="add .within(rows=200), or .spend(epsilon='0.01')",
-            )
         written = [Item(self.aggregate, self.alias), *(item for item, _ in self.others)]
         keys = self.workload.keys if isinstance(self.workload, GroupBy) else ()
         top, presentation, order = build_presentation(
@@ -315,7 +311,7 @@ class Question:
         )
         places = sorted(range(len(order)), key=lambda place: order.index(written[place].aggregate))
         items = [written[place] for place in places] or written
-        promise = self._add_bounds(self.promise)
+        promise = self._add_bounds(self.promise or Unstated())
         if isinstance(promise, Accuracy) and places:
             first, *more = (*(promise.bounds[place] for place in places), *promise.bounds[len(places) :])
             promise = replace(promise, error=first.error, percent=first.percent, more=tuple(more))

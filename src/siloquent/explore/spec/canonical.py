@@ -29,7 +29,7 @@ def format_canonical(query: Query) -> str:
     """
     # Ledgers treat a query without REUSE as one with REUSE ANY, the default of their versions.
     reuse = "any" if query.reuse == "declared" else query.reuse
-    document = _build_document(replace(query, explain=False, reuse=reuse))
+    document = _build_document(replace(query, explain=False, reuse=reuse, default_share=None))
     return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
 
 
@@ -55,7 +55,7 @@ def _build_document(value: Any) -> Any:
 
 _LATER = frozenset(
     {"others", "join", "more", "at_least", "of", "presentation", "renamed", "order", "limit", "offset"}
-    | {"descending", "nulls_first", "test", "shown", "kept", "groups_each", "computed", "hidden"}
+    | {"descending", "nulls_first", "test", "shown", "kept", "groups_each", "computed", "hidden", "default_share"}
 )
 """Fields added after the first ledgers."""
 

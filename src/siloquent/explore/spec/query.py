@@ -219,7 +219,23 @@ def _check_beta(beta: Fraction) -> None:
         raise RequestError(f"CONFIDENCE has more than {MAX_DIGITS} digits.", fix="CONFIDENCE 0.9995")
 
 
-Promise = Accuracy | Spend
+@dataclass(frozen=True, slots=True)
+class Unstated:
+    """No accuracy: the default of the session, of the table or of the workspace stands in, before anything is planned.
+
+    ``states_confidence``: whether ``beta`` holds instead of the default's. ``at_least``: as in ``Accuracy``.
+    """
+
+    beta: Fraction = DEFAULT_BETA
+    joint: bool = False
+    at_least: int | None = None
+    states_confidence: bool = False
+
+    def __post_init__(self) -> None:
+        _check_beta(self.beta)
+
+
+Promise = Accuracy | Spend | Unstated
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,6 +274,7 @@ class Query:
     ``alias``: the name of the column of values. ``where`` is joined to every part of the workload by AND. ``others``:
     further items, each with its own bound. ``presentation``: names, order and number of the shown rows, free.
     ``groups_each``: the number of groups in which COUNT(DISTINCT user) counts a user; None for the default.
+    ``default_share``: the promise is a default, and may cost at most this many hundredths of the remaining budget.
     """
 
     table: str
@@ -276,6 +293,7 @@ class Query:
     join: Join | None = None
     presentation: Presentation | None = None
     groups_each: int | None = None
+    default_share: Decimal | None = None
 
     def __post_init__(self) -> None:
         check_name(self.table, "table")
@@ -291,6 +309,7 @@ class Query:
         self._check_choice()
         self._check_items()
         self._check_groups_each()
+        self._check_share()
         self._check_bounds()
         if self.presentation is not None:
             self._check_presentation(self.presentation)
@@ -381,6 +400,13 @@ class Query:
         if not any(isinstance(one, Distinct) for one in self.bounded):
             raise RequestError("AT MOST applies only to COUNT(DISTINCT ...).", fix="remove it")
 
+    def _check_share(self) -> None:
+        if self.default_share is None:
+            return
+        check_number(self.default_share, "UP TO")
+        if not 0 < self.default_share <= 100:
+            raise RequestError("UP TO must be above 0 and at most 100 PERCENT.", fix="BY DEFAULT UP TO 5 PERCENT")
+
     def _check_bounds(self) -> None:
         promise = self.promise
         if not isinstance(promise, Accuracy):
@@ -410,6 +436,12 @@ class Query:
                 "FOR AT LEAST applies only to AVG, VAR and STDDEV: other errors do not depend on the group size.",
                 fix="remove it",
             )
+
+    @property
+    def stated(self) -> Accuracy | Spend:
+        """The promise of a query that is planned: stated, or its default."""
+        assert not isinstance(self.promise, Unstated), "a default stands in before planning"
+        return self.promise
 
     @property
     def items(self) -> tuple[Item, ...]:

@@ -16,10 +16,20 @@ from siloquent.remote.replies import UNKNOWN, UPGRADE
 if TYPE_CHECKING:
     from siloquent.api import SupportsQuery
     from siloquent.explore import Answer, Query
+    from siloquent.schema import AccuracyDefaults
 
 
 class AskingVerbs(ApiClient):
-    """The verbs ask, explain and save."""
+    """The verbs ask, explain and save.
+
+    ``defaults``: the accuracy of questions that state none; without it, the server's.
+    """
+
+    defaults: AccuracyDefaults | None = None
+
+    def _build_body(self, question: str | Query | SupportsQuery) -> dict[str, Any]:
+        told = {} if self.defaults is None else {"defaults": self.defaults.to_dict()}
+        return {"sql": render_question(question), **told}
 
     @verb
     def ask(
@@ -38,7 +48,7 @@ class AskingVerbs(ApiClient):
         Privacy:
             As declared for the table: charged to the token's account, once for a key, before a row is read.
         """
-        body: dict[str, Any] = {"sql": render_question(question)}
+        body = self._build_body(question)
         if max_cost is not None:
             body["max_cost"] = max_cost
         key = require_key(key)
@@ -57,7 +67,7 @@ class AskingVerbs(ApiClient):
         Raises:
             SiloquentError: as ``siloquent.Session.explain`` does.
         """
-        document = yield from self._fetch_document(build_call("explain", body={"sql": render_question(question)}))
+        document = yield from self._fetch_document(build_call("explain", body=self._build_body(question)))
         return RemoteExplanation(document)
 
     @verb
@@ -68,10 +78,13 @@ class AskingVerbs(ApiClient):
         return answer.id
 
     def parse(self, text: str) -> Query:
-        """Parse a query here; nothing is sent, so a refusal does not know the server's tables."""
-        from siloquent.explore import parse
+        """Parse a query here; nothing is sent, so a refusal does not know the server's tables.
 
-        return parse(text)
+        An accuracy that is left out stays so: the server has the defaults.
+        """
+        from siloquent.explore.spec import parse_unstated
+
+        return parse_unstated(text)
 
 
 def render_question(question: str | Query | SupportsQuery) -> str:

@@ -91,6 +91,12 @@ class BudgetEntry(Strict):
     disclosures: bool = False
 
 
+class DefaultsEntry(Strict):
+    error: str
+    confidence: str = "0.95"
+    max_share: str = "0.05"
+
+
 class ColumnReadingEntry(Strict):
     decimal: str | None = None
     thousands: str | None = None
@@ -121,3 +127,4 @@ class TableFile(Strict):
     attribute: list[ColumnEntry]
     derived: list[DerivedEntry] = []
     constraint: list[ConstraintEntry] = []
+    defaults: DefaultsEntry | None = None

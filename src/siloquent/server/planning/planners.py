@@ -24,6 +24,7 @@ from siloquent.server.problems import no_planner, too_dear_to_plan
 
 if TYPE_CHECKING:
     from siloquent.explore import PortablePlan
+    from siloquent.schema import AccuracyDefaults
 
 START_SECONDS = 120
 TICK_SECONDS = 0.25
@@ -47,23 +48,29 @@ class Planners:
         self._threads = ThreadPoolExecutor(count, thread_name_prefix="siloquent-plans")
         self.ended = 0
 
-    async def price_question(self, person: Principal, sql: str, *, key: str | None = None) -> dict[str, Any]:
+    async def price_question(
+        self, person: Principal, sql: str, *, key: str | None = None, defaults: AccuracyDefaults | None = None
+    ) -> dict[str, Any]:
         """Return the explanation of ``sql``; ``key`` is the ledger's, under which it may have been charged before.
 
+        Args:
+            defaults: The accuracy if it states none, before those of the table and the workspace.
         Raises:
             SiloquentError, Refused: the question is invalid, or takes too much to plan.
         """
-        order = Order(person, sql, key)
+        order = Order(person, sql, key, defaults=defaults)
         document: dict[str, Any] = await self._turns.run(person.name, lambda: self._threads.submit(self._ask, order))
         return document
 
-    async def plan_question(self, person: Principal, sql: str, *, key: str) -> tuple[dict[str, Any], PortablePlan]:
+    async def plan_question(
+        self, person: Principal, sql: str, *, key: str, defaults: AccuracyDefaults | None = None
+    ) -> tuple[dict[str, Any], PortablePlan]:
         """Return the explanation of ``sql`` as ``price_question`` does, and the plan, to be answered as it is.
 
         Raises:
             SiloquentError, Refused: as ``price_question``.
         """
-        order = Order(person, sql, key, sends_plan=True)
+        order = Order(person, sql, key, sends_plan=True, defaults=defaults)
         planned: tuple[dict[str, Any], PortablePlan] = await self._turns.run(
             person.name, lambda: self._threads.submit(self._ask, order)
         )

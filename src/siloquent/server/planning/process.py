@@ -25,6 +25,7 @@ from siloquent.server.session_pool import Sessions
 if TYPE_CHECKING:
     from siloquent.api import Session
     from siloquent.explore import PortablePlan
+    from siloquent.schema import AccuracyDefaults
 
 MAX_TRUTHS = 10**8
 """The limit on conditions times cells of one question: a twentieth of an owner's limit at the command line."""
@@ -35,7 +36,7 @@ class Order:
     """A request for a price: a question's ``sql``, or a job's ``task`` and ``spec``, and the person.
 
     ``key`` is the ledger's, under which the question may have been charged before. ``sends_plan``: whether the reply to
-    a question is its document and its plan, to be answered as planned.
+    a question is its document and its plan, to be answered as planned. ``defaults``: its accuracy if it states none.
     """
 
     person: Principal
@@ -44,6 +45,7 @@ class Order:
     task: str = ""
     spec: dict[str, Any] | None = None
     sends_plan: bool = False
+    defaults: AccuracyDefaults | None = None
 
 
 Reply = dict[str, Any] | tuple[dict[str, Any], "PortablePlan"]
@@ -84,6 +86,7 @@ def _price_order(sessions: Sessions, order: Order, folder: Path) -> Reply | Port
 def _price_question(session: Session, order: Order) -> Reply:
     from siloquent.explore import prepare, read_question, suggest_affordable
 
+    session.defaults = order.defaults
     query = read_question(session, order.sql, may_see=order.person.may_see)
     require_declared(session, order.person, query.table)
     with suggest_affordable(session, query):

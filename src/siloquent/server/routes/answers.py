@@ -17,6 +17,7 @@ from starlette.responses import JSONResponse, Response
 
 from siloquent.documents.releases import build_answer_document, build_rows_entry
 from siloquent.errors import ReleaseError, SiloquentError
+from siloquent.schema import AccuracyDefaults
 from siloquent.server.access.guard import CurrentUser, GuardedRoute, require_open
 from siloquent.server.access.scope import require_declared
 from siloquent.server.access.tokens import Principal
@@ -33,7 +34,9 @@ SMALL_CELLS = 10_000
 @router.post("/explanations")
 async def explain(request: Request, body: QuestionBody, person: CurrentUser) -> dict[str, Any]:
     """Explain a question: its price, its mechanism, and what would be left. Does not read data; free."""
-    found: dict[str, Any] = await build_explanation(get_app_state(request), person, body.sql)
+    found: dict[str, Any] = await build_explanation(
+        get_app_state(request), person, body.sql, defaults=body.build_defaults()
+    )
     return found
 
 
@@ -41,20 +44,30 @@ async def explain(request: Request, body: QuestionBody, person: CurrentUser) -> 
 async def answer(request: Request, body: AnswerBody, person: CurrentUser) -> Response:
     """The answer, charged to the analyst's account; the same key and body return the same bytes at no cost."""
     house, key = get_app_state(request), read_key(request)
-    document, replayed = await build_answer(house, person, body.sql, key=key, max_cost=body.max_cost)
+    document, replayed = await build_answer(
+        house, person, body.sql, key=key, max_cost=body.max_cost, defaults=body.build_defaults()
+    )
     request.state.spent = None if replayed else extract_spent(document)
     return JSONResponse(document, headers=REPLAYED if replayed else None)
 
 
-async def build_explanation(house: AppState, person: Principal, sql: str) -> dict[str, Any]:
+async def build_explanation(
+    house: AppState, person: Principal, sql: str, *, defaults: AccuracyDefaults | None = None
+) -> dict[str, Any]:
     """Return the explanation of ``sql`` for ``person``, as a document."""
     _check_text(house, sql)
     async with house.room.hold_place(person.name):
-        return await house.planners.price_question(person, sql)
+        return await house.planners.price_question(person, sql, defaults=defaults)
 
 
 async def build_answer(
-    house: AppState, person: Principal, sql: str, *, key: str, max_cost: str | None
+    house: AppState,
+    person: Principal,
+    sql: str,
+    *,
+    key: str,
+    max_cost: str | None,
+    defaults: AccuracyDefaults | None = None,
 ) -> tuple[dict[str, Any], bool]:
     """Return the answer's document, and whether it was given before.
 
@@ -62,7 +75,8 @@ async def build_answer(
         Refused: the key was used for something else, too many answers are running, or it takes too long.
     """
     # A token for fewer tables must not read answers given to another token of the same name.
-    body = _digest([sql, max_cost, person.tables])
+    told = [] if defaults is None else [defaults.to_dict()]
+    body = _digest([sql, max_cost, person.tables, *told])
     if kept := _find_reply(house, person, key, body, older=_digest([sql, max_cost])):
         return await house.desk.run(None, lambda session: _tell_rows(session, kept)), True
     _check_text(house, sql)
@@ -70,7 +84,7 @@ async def build_answer(
     async with house.room.hold_place(person.name):
         # Planned under limits, and once: a question too large to plan never reaches a thread that reads rows.
         ledger_key = build_ledger_key(person.name, key)
-        explanation, plan = await house.planners.plan_question(person, sql, key=ledger_key)
+        explanation, plan = await house.planners.plan_question(person, sql, key=ledger_key, defaults=defaults)
 
         def work(session: Any) -> dict[str, Any]:
             from siloquent.explore import answer_planned

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
 
 from siloquent.foreign.numbers import is_plain_number
+from siloquent.schema import AccuracyDefaults
 from siloquent.server.access.tokens import Role
 
 Text = Annotated[str, Field(min_length=1, max_length=65_536)]
@@ -31,10 +32,24 @@ class Body(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
+class DefaultsBody(Body):
+    """The accuracy of a question that states none: ``2 PERCENT``, with its confidence, and its share of the budget."""
+
+    error: Amount
+    confidence: Amount = "0.95"
+    max_share: Amount = "0.05"
+
+
 class QuestionBody(Body):
-    """A question in SQL or BIN."""
+    """A question in SQL or BIN, and the accuracy that stands in if it states none."""
 
     sql: Text
+    defaults: DefaultsBody | None = None
+
+    def build_defaults(self) -> AccuracyDefaults | None:
+        """Build the connection's defaults; None if the table's or the workspace's hold."""
+        told = self.defaults
+        return None if told is None else AccuracyDefaults(told.error, told.confidence, told.max_share)
 
 
 class AnswerBody(QuestionBody):

@@ -80,7 +80,6 @@ def test_a_fraction_is_a_confidence() -> None:
 
 
 WRONG = {
-    "no promise": lambda: count("t").query(),
     "two error bounds": lambda: count("t").within(rows=5, percent=5),
     "no error bound": lambda: count("t").within(),
     "a count in units": lambda: count("t").within(units=5),

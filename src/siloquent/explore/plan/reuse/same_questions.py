@@ -26,7 +26,7 @@ def unify_question(query: Query, schema: TableSchema) -> Query:
     ``age > 30`` and ``age >= 31`` are one question over whole numbers; names, order and free choices do not matter.
     """
     where = None if query.where is None else _unify(query.where, schema)
-    bare = replace(query, where=where, presentation=None)
+    bare = replace(query, where=where, presentation=None, default_share=None)
     return replace(bare, alias="", having=None, top=None) if query.shows_values else bare
 
 

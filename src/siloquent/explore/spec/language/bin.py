@@ -49,6 +49,7 @@ def read_bin(cursor: Cursor, *, explain: bool = False) -> Query:
         reuse=tail.reuse,
         optimistic=tail.optimistic,
         groups_each=tail.groups_each,
+        default_share=tail.default_share,
         explain=explain,
     )
 

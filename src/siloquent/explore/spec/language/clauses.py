@@ -25,7 +25,18 @@ from siloquent.explore.spec.language.refusals import (
 from siloquent.explore.spec.language.tested import add_test, is_at_one, read_count, read_of_expression
 from siloquent.explore.spec.normal_form import FLIPPED
 from siloquent.explore.spec.predicate import CompareOp
-from siloquent.explore.spec.query import DEFAULT_BETA, Accuracy, Bound, Having, Item, Promise, Reuse, Spend, Top
+from siloquent.explore.spec.query import (
+    DEFAULT_BETA,
+    Accuracy,
+    Bound,
+    Having,
+    Item,
+    Promise,
+    Reuse,
+    Spend,
+    Top,
+    Unstated,
+)
 
 _SEPARATORS = Refusal("Numbers use a decimal point and no thousands separators.", "ERROR 1000, CONFIDENCE 0.95")
 _IN_ROWS = Refusal(
@@ -225,6 +236,8 @@ class Tail:
     groups_each: int | None = None
     reuse: Reuse = "declared"
     optimistic: bool = False
+    default_share: Decimal | None = None
+    states_confidence: bool = False
 
     def build_promise(self) -> Promise | None:
         """Build the accuracy or the budget; None if neither was parsed."""
@@ -237,7 +250,7 @@ class Tail:
 
 
 def read_tail(cursor: Cursor, asked: Sequence[Aggregate]) -> tuple[Promise, Tail]:
-    """Parse ERROR or BUDGET, CONFIDENCE, FOR AT LEAST, AT MOST, REUSE and PREFER in any order, up to the end."""
+    """Parse ERROR or BUDGET, and the clauses that may follow in any order, up to the end."""
     if not cursor.is_at(*TAIL) and not cursor.is_over:
         raise cursor.build_problem(*CLAUSES[1:])
     tail, left = Tail(asked), list(TAIL)
@@ -252,6 +265,8 @@ def read_tail(cursor: Cursor, asked: Sequence[Aggregate]) -> tuple[Promise, Tail
         raise cursor.build_problem(*left, "the end")
     cursor.finish()
     promise = tail.build_promise()
+    if promise is None and cursor.takes_unstated:
+        return Unstated(tail.beta, tail.joint, tail.at_least, tail.states_confidence), tail
     if promise is None:
         raise SyntaxProblem(
             "The query states neither an error bound nor a budget",
@@ -304,7 +319,7 @@ def _read_confidence(cursor: Cursor, tail: Tail) -> None:
         raise cursor.build_refusal(_SEPARATORS)
     if cursor.is_at("%", "PERCENT"):
         raise cursor.build_refusal(Refusal("CONFIDENCE must be between 0 and 1.", "CONFIDENCE 0.9995"))
-    tail.beta = 1 - share
+    tail.beta, tail.states_confidence = 1 - share, True
     tail.joint = cursor.take("JOINT") == "JOINT"
 
 
@@ -322,6 +337,13 @@ def _read_at(cursor: Cursor, tail: Tail) -> None:
     cursor.expect("EACH")
 
 
+def _read_by(cursor: Cursor, tail: Tail) -> None:
+    for word in ("DEFAULT", "UP", "TO"):
+        cursor.expect(word)
+    tail.default_share = cursor.take_number("UP TO")
+    cursor.expect("PERCENT")
+
+
 def _read_reuse(cursor: Cursor, tail: Tail) -> None:
     tail.reuse = cast(Reuse, cursor.expect("ANY", "NONE", "SIMULTANEOUS").lower())
 
@@ -337,6 +359,7 @@ _READERS = {
     "CONFIDENCE": _read_confidence,
     "FOR": _read_for,
     "AT": _read_at,
+    "BY": _read_by,
     "REUSE": _read_reuse,
     "PREFER": _read_prefer,
 }

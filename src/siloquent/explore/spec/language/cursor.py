@@ -28,7 +28,8 @@ _MAX_WORD_LENGTH = 40
 class Cursor:
     """A reader of one text from left to right that never goes back, so that parsing is linear in its length."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, *, takes_unstated: bool = False) -> None:
+        self.takes_unstated = takes_unstated  # whether the accuracy may be left out
         self._tokens = split_tokens(text)
         self._place = 0
         self._depth = 0

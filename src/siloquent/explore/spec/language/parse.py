@@ -34,6 +34,11 @@ def parse(text: str) -> Query:
     return _short(text) if len(text) <= _SHORT else _read_whole(text, _read_question)
 
 
+def parse_unstated(text: str) -> Query:
+    """Parse ``text`` as ``parse`` does; its accuracy may be left out, and is then ``Unstated``."""
+    return _read_whole(text, _read_question, takes_unstated=True)
+
+
 def parse_sql(text: str) -> Query:
     """Parse ``text`` as ``parse`` does, in SQL only."""
     return _read_whole(text, _read_sql)
@@ -96,9 +101,9 @@ def _read_unqualified(cursor: Cursor, read: Callable[[Cursor], _Read]) -> _Read:
     return found
 
 
-def _read_whole(text: str, read: Callable[[Cursor], _Read]) -> _Read:
+def _read_whole(text: str, read: Callable[[Cursor], _Read], *, takes_unstated: bool = False) -> _Read:
     try:
-        cursor = Cursor(text)
+        cursor = Cursor(text, takes_unstated=takes_unstated)
         found = read(cursor)
         cursor.finish()
     except RecursionError:

@@ -13,7 +13,7 @@ RESERVED = frozenset(_RESERVED.split())
 """Words that are names only in double quotes; all others are distinguished from names by their position."""
 
 CLAUSES = ("FROM", "WHERE", "GROUP BY", "HAVING", "ORDER BY", "ERROR", "BUDGET")
-TAIL = ("ERROR", "BUDGET", "CONFIDENCE", "FOR", "AT", "REUSE", "PREFER")
+TAIL = ("ERROR", "BUDGET", "CONFIDENCE", "FOR", "AT", "BY", "REUSE", "PREFER")
 LIMITS = ("LIMIT", "OFFSET", "FETCH")
 COMPARISONS = ("=", "!=", "<", "<=", ">", ">=")
 

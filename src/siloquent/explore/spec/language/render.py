@@ -30,6 +30,8 @@ from siloquent.explore.spec.query import (
     Promise,
     Query,
     Ranges,
+    Spend,
+    Unstated,
     Workload,
 )
 
@@ -47,7 +49,8 @@ def render(query: Query) -> str:
         _render_select(query) if plain else _render_bin(query),
         _render_choice(query),
         _render_presentation(query, query.presentation) if query.presentation is not None else "",
-        _render_promise(query.promise),
+        render_promise(query.promise),
+        "" if query.default_share is None else f"BY DEFAULT UP TO {format_number(query.default_share)} PERCENT",
         "" if query.groups_each is None else f"AT MOST {query.groups_each} GROUPS EACH",
         "" if query.reuse == "declared" else f"REUSE {query.reuse.upper()}",
         "PREFER OPTIMISTIC" if query.optimistic else "",
@@ -62,7 +65,7 @@ def render_offer(query: Query) -> str:
     >>> render_offer(count("visits").within(rows=200).query())
     'SELECT COUNT(*) FROM visits ERROR 200'
     """
-    text = render(replace(query, explain=False))
+    text = render(replace(query, explain=False, default_share=None))
     usual = f" CONFIDENCE {format_share(1 - DEFAULT_BETA)}"
     at = text.rfind(usual)  # texts stand before it
     return text if at < 0 or query.promise.beta != DEFAULT_BETA else text[:at] + text[at + len(usual) :]
@@ -183,15 +186,19 @@ def _render_presentation(query: Query, shown: Presentation) -> str:
     return " ".join(filter(None, clauses))
 
 
-def _render_promise(promise: Promise) -> str:
+def render_promise(promise: Promise) -> str:
+    """Render the accuracy or budget: ``ERROR 2 PERCENT CONFIDENCE 0.95``."""
     if isinstance(promise, Accuracy):
         asked = f"ERROR {_join_texts(map(_render_bound, promise.bounds))}"
-    else:
+    elif isinstance(promise, Spend):
         delta = "" if promise.delta is None else f" DELTA {format_number(promise.delta)}"
         asked = f"BUDGET {format_number(promise.amount)} {promise.currency.upper()}{delta}"
-    sure = f"CONFIDENCE {format_share(1 - promise.beta)}{' JOINT' if promise.joint else ''}"
-    rows = promise.at_least if isinstance(promise, Accuracy) else None
-    return f"{asked} {sure}" if rows is None else f"{asked} {sure} FOR AT LEAST {rows} ROWS"
+    else:
+        asked = ""
+    is_sure = not isinstance(promise, Unstated) or promise.states_confidence
+    sure = f"CONFIDENCE {format_share(1 - promise.beta)}{' JOINT' if promise.joint else ''}" if is_sure else ""
+    rows = None if isinstance(promise, Spend) else promise.at_least
+    return " ".join(filter(None, [asked, sure, "" if rows is None else f"FOR AT LEAST {rows} ROWS"]))
 
 
 def _render_bound(bound: Bound) -> str:

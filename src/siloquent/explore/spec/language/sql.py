@@ -135,6 +135,7 @@ def read_select(cursor: Cursor, *, explain: bool = False, views: Views = NO_VIEW
         reuse=tail.reuse,
         optimistic=tail.optimistic,
         groups_each=tail.groups_each,
+        default_share=tail.default_share,
         explain=explain,
         presentation=presentation,
     )
