@@ -1,4 +1,7 @@
-"""Asks each question as it is typed, with a narrow default accuracy and a wide budget, compares the answer with DuckDB's, and tries the fix of each refusal."""
+"""Asks each question as it is typed, compares the answer with DuckDB's, and tries the fix of each refusal.
+
+The session has a narrow default accuracy and a wide budget.
+"""
 
 from __future__ import annotations
 

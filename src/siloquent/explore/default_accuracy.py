@@ -13,7 +13,7 @@ from siloquent.explore.plan.computed.inlining import add_summed
 from siloquent.explore.plan.public_joins import check_joined
 from siloquent.explore.plan.steps import plan_query
 from siloquent.explore.spec.aggregates import Aggregate, Count, Deviation, Distinct, Quantile, Sum, Variance
-from siloquent.explore.spec.language.render import render_offer
+from siloquent.explore.spec.language.render import render_offer, render_promise
 from siloquent.explore.spec.name_resolution import resolve_names
 from siloquent.explore.spec.query import Accuracy, Bound, Query, Spend, Unstated
 from siloquent.fixes import AskWith, build_fix, let_owner_run
@@ -129,8 +129,5 @@ def _suggest_stated(session: WorkspaceSession, query: Query, most: Fraction) -> 
     for one in asked:
         with suppress(AccuracyUnreachable, RequestError):
             plan_query(resolve_names(one, schema), schema, left=left)
-            change = (
-                f"BUDGET {amount} {symbol.upper()}" if one.promise != query.promise else "the same accuracy, stated"
-            )
-            return AskWith(render_offer(one), change)
+            return AskWith(render_offer(one), render_promise(one.promise))
     return None

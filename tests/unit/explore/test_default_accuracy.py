@@ -110,9 +110,9 @@ def test_too_dear_a_default_is_refused_for_nothing_with_a_question_that_is_answe
         assert any("the most that a default may cost" in note for note in session.explain(COUNT).notes)
         fixed = session.ask(refused.value.fix)
         assert float(fixed.cost.amount) <= 0.1
+        planned = session.prepare(COUNT).portable
         with pytest.raises(RequestError, match="the most that a default may cost"):
-            prepared = session.prepare(COUNT)
-            answer_planned(session, prepared.portable)
+            answer_planned(session, planned)
 
 
 def test_nothing_is_spent_without_a_clause_or_a_default(folder: Path) -> None:
@@ -148,8 +148,19 @@ def test_defaults_that_promise_nothing_are_refused_where_they_are_declared(folde
         session.schema("visits")
 
 
-ITEMS = ("COUNT(*)", "SUM(cost)", "AVG(days)", "MEDIAN(cost)", "COUNT(DISTINCT patient)", "COUNT(DISTINCT ward)",
-         "VAR(days)", "STDDEV(cost)", "SUM(cost * days)", "SUM(days - 30)", "COUNT(*) FILTER (WHERE days > 3)")  # fmt: skip
+ITEMS = (
+    "COUNT(*)",
+    "SUM(cost)",
+    "AVG(days)",
+    "MEDIAN(cost)",
+    "COUNT(DISTINCT patient)",
+    "COUNT(DISTINCT ward)",
+    "VAR(days)",
+    "STDDEV(cost)",
+    "SUM(cost * days)",
+    "SUM(days - 30)",
+    "COUNT(*) FILTER (WHERE days > 3)",
+)
 
 
 @given(
