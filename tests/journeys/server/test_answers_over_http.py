@@ -194,7 +194,7 @@ def test_a_default_accuracy_of_the_connection_stands_in_and_costs_at_most_its_sh
     assert spent(served) == before
     assert served.ask("ana", f"{text} {dear['fix'].removeprefix('ask with ')}", "dear").status_code == 200
     wrong = served.ask("ana", text, "wrong", defaults={"error": "2 ROWS"})
-    assert (wrong.status_code, wrong.json()["spent"]) == (400, "nothing")
+    assert (wrong.status_code, wrong.json()["spent"]) == (422, "nothing")
 
 
 def test_a_session_at_a_server_sends_its_default(served: Served, tmp_path: Path) -> None:
