@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from siloquent.remote.async_transport import AsyncApiTransport
 from siloquent.remote.clients import AwaitingClient, BlockingClient
@@ -28,7 +28,9 @@ from siloquent.remote.parts import (
 from siloquent.remote.tokens import find_token
 from siloquent.remote.transport import ApiTransport
 from siloquent.remote.verbs import SessionVerbs
-from siloquent.schema import AccuracyDefaults
+
+if TYPE_CHECKING:
+    from siloquent.schema import AccuracyDefaults
 
 
 class RemoteSession(SessionVerbs, BlockingClient):
