@@ -50,7 +50,7 @@ def state_accuracy(session: WorkspaceSession, query: Query) -> Query:
     extended = add_summed(named, schema)
     first, *more = (_build_bound(one, defaults, extended) for one in named.bounded)
     spreads = any(isinstance(one, (Variance, Deviation)) for one in named.bounded)
-    rows = max(_require_size(schema) // _SMALLEST_PART, 1) if spreads and stated.at_least is None else stated.at_least
+    rows = max(_require_size(schema) // _SMALLEST_PART, 2) if spreads and stated.at_least is None else stated.at_least
     beta = stated.beta if stated.states_confidence else defaults.beta
     promise = Accuracy(first.error, beta, first.percent, stated.joint, tuple(more), rows)
     share = defaults.share if query.default_share is None else query.default_share

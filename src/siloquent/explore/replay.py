@@ -15,7 +15,8 @@ from siloquent.explore.plan.public_joins import build_canonical_request, build_f
 from siloquent.explore.plan.rules import depends_on_size, list_read_columns
 from siloquent.explore.plan.steps import plan_query, plan_second_step
 from siloquent.explore.release import render_release
-from siloquent.explore.spec import parse
+from siloquent.explore.spec import Query, parse
+from siloquent.explore.spec.name_resolution import read_as_population
 from siloquent.explore.spec.stored_measurement import decode_measurements, read_request
 from siloquent.releases import ExpectedFiles, KeptMeasurement
 from siloquent.schema import TOP_ALONE
@@ -76,6 +77,15 @@ def _iter_renderings(session: WorkspaceSession, schema: TableSchema, stored: Set
     Empty for an answer by bins that this version defines otherwise.
     """
     query = parse(read_request(stored.payload))
+    yield from _iter_renderings_of(session, schema, stored, query)
+    # Earlier versions read VAR and STDDEV as those that divide by the number of rows.
+    if (earlier := read_as_population(query)) != query:
+        yield from _iter_renderings_of(session, schema, stored, earlier)
+
+
+def _iter_renderings_of(
+    session: WorkspaceSession, schema: TableSchema, stored: SettledAnswer, query: Query
+) -> Iterator[ExpectedFiles]:
     meaning = build_canonical_request(query, schema)
     if TOP_ALONE in meaning and not _was_asked_as(session, schema, stored, schema.digest, {meaning}):
         return

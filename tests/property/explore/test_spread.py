@@ -9,10 +9,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from siloquent.explore.estimate.variance import NoisyValue, estimate_average, estimate_deviation, estimate_variance
-from siloquent.explore.plan.bounds import compute_half_range
+from siloquent.explore.estimate.variance import (
+    NoisyValue,
+    estimate_average,
+    estimate_deviation,
+    estimate_sample_variance,
+    estimate_variance,
+)
+from siloquent.explore.plan.bounds import compute_bounds, compute_half_range
 from siloquent.explore.plan.cells.predicates import compute_centre
-from siloquent.schema import Attribute
+from siloquent.explore.spec.aggregates import Deviation, Variance
+from siloquent.schema import Attribute, Domain, TableBudget, TableSchema
 
 F = Fraction
 errors = st.fractions(0, 40, max_denominator=16)
@@ -69,6 +76,41 @@ def test_a_variance_and_its_root_lie_in_their_intervals(
     root = estimate_deviation(one)
     assert root.low**2 <= true <= root.high**2
     assert root.low <= root.value <= root.high
+
+
+@settings(max_examples=200)
+@given(measured())
+def test_a_sample_variance_lies_in_its_interval(
+    found: tuple[Attribute, list[Fraction], tuple[NoisyValue, NoisyValue, NoisyValue]],
+) -> None:
+    attribute, rows, parts = found
+    one = estimate_sample_variance(attribute, *parts)
+    assert one.low <= one.value <= one.high
+    if len(rows) > 1:  # of one row, SQL's is NULL
+        true = sum(((row - mean(rows)) ** 2 for row in rows), F(0)) / (len(rows) - 1)
+        assert one.low <= true <= one.high
+
+
+@settings(max_examples=60)
+@given(measured(), st.sampled_from([Variance, Deviation]), st.booleans(), st.lists(shares, min_size=3, max_size=3))
+def test_a_planned_error_of_a_variance_is_kept_in_groups_of_its_size(
+    found: tuple[Attribute, list[Fraction], tuple[NoisyValue, NoisyValue, NoisyValue]],
+    kind: type[Variance | Deviation],
+    sample: bool,
+    off: list[Fraction],
+) -> None:
+    attribute, rows = found[0], found[1] * 2
+    wanted = F(1, 3) * compute_half_range(attribute)
+    schema = TableSchema("t", Domain((attribute,)), TableBudget.of("1"))
+    bounds = compute_bounds(kind("cost", sample=sample), wanted, schema, F(len(rows)))
+    centre = F(attribute.lo) + compute_centre(attribute) * F(attribute.grid or 1)  # type: ignore[arg-type]
+    exact = (F(len(rows)), sum((row - centre for row in rows), F(0)), sum(((row - centre) ** 2 for row in rows), F(0)))
+    errors = [one or F(0) for one in bounds.values()]
+    parts = [NoisyValue(value + error * share, error) for value, error, share in zip(exact, errors, off, strict=True)]
+    one = (estimate_sample_variance if sample else estimate_variance)(attribute, *parts)
+    true = sum(((row - mean(rows)) ** 2 for row in rows), F(0)) / (len(rows) - sample)
+    assert one.low <= true <= one.high
+    assert abs(one.value - true) <= (wanted if kind is Variance else wanted**2)
 
 
 @given(measured())

@@ -23,6 +23,7 @@ from siloquent.explore.estimate.variance import (
     NoisyValue,
     estimate_average,
     estimate_deviation,
+    estimate_sample_variance,
     estimate_variance,
 )
 from siloquent.explore.plan.bounds import Part, list_parts
@@ -267,8 +268,9 @@ def _build_column(item: Item, query: Query, schema: TableSchema, found: Mapping[
         return _Column(
             item.column, [estimate_average(attribute, *each) for each in zip(*noisy, strict=True)], wanted=wanted
         )
-    spreads = [estimate_variance(attribute, *each) for each in zip(*noisy, strict=True)]
     assert isinstance(aggregate, (Variance, Deviation))
+    estimate = estimate_sample_variance if aggregate.sample else estimate_variance
+    spreads = [estimate(attribute, *each) for each in zip(*noisy, strict=True)]
     if isinstance(aggregate, Deviation):
         spreads = [estimate_deviation(spread) for spread in spreads]
     return _Column(item.column, spreads, wanted=wanted)

@@ -9,7 +9,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
-from siloquent.explore.plan.bounds import compute_half_range, compute_spread_error
+from siloquent.explore.plan.bounds import compute_half_range, compute_sample_error, compute_spread_error
 from siloquent.explore.plan.cells.predicates import compute_centre
 from siloquent.schema import Attribute
 
@@ -74,6 +74,26 @@ def estimate_variance(attribute: Attribute, count: NoisyValue, total: NoisyValue
     low, high = _bound_box(count, total, squares)
     off = compute_spread_error(compute_half_range(attribute), count.value, (count.error, total.error, squares.error))
     return _cut(found, max(low, found - off), min(high, found + off), Fraction(0), most)
+
+
+def estimate_sample_variance(
+    attribute: Attribute, count: NoisyValue, total: NoisyValue, squares: NoisyValue
+) -> Interval:
+    """Estimate the variance that divides by the rows less 1, as it is in groups of two rows or more."""
+    most = ((attribute.steps - 1) * Fraction(attribute.grid or 1)) ** 2 / 2
+    if count.high < 2:
+        return Interval(most / 2, Fraction(0), most)
+    spread = estimate_variance(attribute, count, total, squares)
+    value, low, high = (
+        part * rows / (rows - 1)
+        for part, number in ((spread.value, count.value), (spread.low, count.high), (spread.high, count.low))
+        for rows in (max(number, Fraction(2)),)
+    )
+    if count.low > 1:
+        errors = (count.error, total.error, squares.error)
+        off = compute_sample_error(compute_half_range(attribute), count.value, errors)
+        low, high = max(low, value - off), min(high, value + off)
+    return _cut(value, low, high, Fraction(0), most)
 
 
 def _bound_box(count: NoisyValue, total: NoisyValue, squares: NoisyValue) -> tuple[Fraction, Fraction]:

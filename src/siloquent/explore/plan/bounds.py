@@ -92,10 +92,12 @@ def compute_bounds(aggregate: Aggregate, error: Fraction | None, schema: TableSc
         return dict(zip(parts, (total / (2 * half), total / 2), strict=True))
     # abs(sqrt(x) - sqrt(y)) <= sqrt(abs(x - y))
     wanted = error if isinstance(aggregate, Variance) else error**2
-    return dict(zip(parts, _compute_spread_bounds(half, wanted, rows), strict=True))
+    return dict(zip(parts, _compute_spread_bounds(half, wanted, rows, sample=aggregate.sample), strict=True))
 
 
-def _compute_spread_bounds(half: Fraction, wanted: Fraction, rows: Fraction) -> tuple[Fraction, Fraction, Fraction]:
+def _compute_spread_bounds(
+    half: Fraction, wanted: Fraction, rows: Fraction, *, sample: bool
+) -> tuple[Fraction, Fraction, Fraction]:
     """Compute errors of count, sum and squares that keep a variance within ``wanted``, for at least ``rows`` rows."""
 
     def errors(size: Fraction) -> tuple[Fraction, Fraction, Fraction]:
@@ -104,6 +106,9 @@ def _compute_spread_bounds(half: Fraction, wanted: Fraction, rows: Fraction) -> 
 
     def keeps(size: Fraction) -> bool:
         count, total, squares = errors(size)
+        if sample:
+            reaches = rows - 2 * count > 1
+            return reaches and compute_sample_error(half, rows - count, (count, total, squares)) <= wanted
         return rows > count and compute_spread_error(half, rows - count, (count, total, squares)) <= wanted
 
     low, high = Fraction(0), wanted * rows
@@ -111,6 +116,16 @@ def _compute_spread_bounds(half: Fraction, wanted: Fraction, rows: Fraction) -> 
         middle = (low + high) / 2
         low, high = (middle, high) if keeps(middle) else (low, middle)
     return errors(low)
+
+
+def compute_sample_error(half: Fraction, count: Fraction, errors: tuple[Fraction, Fraction, Fraction]) -> Fraction:
+    """Compute the maximum error of a variance that divides by the rows less 1, if ``count`` rows were released.
+
+    ``count`` less its error is above 1.
+    """
+    of_count = errors[0]
+    larger = count / (count - 1) * compute_spread_error(half, count, errors)
+    return larger + half**2 * of_count / ((count - 1) * (count - of_count - 1))
 
 
 def compute_spread_error(half: Fraction, count: Fraction, errors: tuple[Fraction, Fraction, Fraction]) -> Fraction:

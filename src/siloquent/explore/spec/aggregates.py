@@ -77,13 +77,20 @@ class Average(_OfAttribute):
 
 
 @dataclass(frozen=True, slots=True)
-class Variance(_OfAttribute):
-    """VAR(attribute): the mean squared distance from the mean, over the rows that have a number (not n - 1)."""
+class _Spread(_OfAttribute):
+    """``sample``: squared distances are divided by the number of rows less 1, as SQL does without POP."""
+
+    sample: bool = field(default=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Deviation(_OfAttribute):
-    """STDDEV(attribute): the square root of VAR."""
+class Variance(_Spread):
+    """VAR_POP(attribute): the mean squared distance from the mean, over the rows that have a number; or VAR."""
+
+
+@dataclass(frozen=True, slots=True)
+class Deviation(_Spread):
+    """STDDEV_POP(attribute): the square root of VAR_POP; or STDDEV, that of VAR."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -87,12 +87,12 @@ def average_of(table: str, attribute: str) -> Question:
 
 def variance_of(table: str, attribute: str) -> Question:
     """Compute the mean squared distance of ``attribute`` from its mean."""
-    return Question(table, Variance(attribute))
+    return Question(table, Variance(attribute, sample=True))
 
 
 def deviation_of(table: str, attribute: str) -> Question:
     """Compute the square root of the variance of ``attribute``."""
-    return Question(table, Deviation(attribute))
+    return Question(table, Deviation(attribute, sample=True))
 
 
 def median_of(table: str, attribute: str) -> Question:

@@ -55,7 +55,18 @@ def _build_document(value: Any) -> Any:
 
 _LATER = frozenset(
     {"others", "join", "more", "at_least", "of", "presentation", "renamed", "order", "limit", "offset"}
-    | {"descending", "nulls_first", "test", "shown", "kept", "groups_each", "computed", "hidden", "default_share"}
+    | {
+        "descending",
+        "nulls_first",
+        "test",
+        "shown",
+        "kept",
+        "groups_each",
+        "computed",
+        "hidden",
+        "default_share",
+        "sample",
+    }
 )
 """Fields added after the first ledgers."""
 
@@ -64,7 +75,8 @@ def _is_later(value: Any, part: Field[Any]) -> bool:
     """Return whether ``part`` is left out, so that queries of earlier versions keep their digests."""
     if part.name == "test" and isinstance(value, Branch):
         return False
-    return part.name in _LATER and getattr(value, part.name) == part.default
+    is_computed_later = part.name == "sample"  # the measurement is the same
+    return is_computed_later or (part.name in _LATER and getattr(value, part.name) == part.default)
 
 
 def _build_constant(value: Any) -> dict[str, str]:

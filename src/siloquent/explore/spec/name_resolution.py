@@ -10,6 +10,7 @@ from decimal import Decimal
 from typing import Any
 
 from siloquent.errors import UnknownName
+from siloquent.explore.spec.aggregates import Aggregate, Deviation, Variance
 from siloquent.explore.spec.members import list_fields
 from siloquent.explore.spec.numbers import read_number
 from siloquent.explore.spec.predicate import Column, Compare, InList, Value
@@ -145,6 +146,16 @@ def replace_columns(query: Query, expression: Callable[[Column], Any]) -> Query:
 def substitute_columns(value: Any, expression: Callable[[Column], Any]) -> Any:
     """Return a query or a part of one with ``expression`` applied to every attribute in it, in aggregates too."""
     return _Rewriter(column=expression, in_aggregates=True).rewrite(value)
+
+
+def read_as_population(query: Query) -> Query:
+    """Return ``query`` with VAR and STDDEV as earlier versions read them: divided by the number of rows."""
+
+    def read(one: Aggregate) -> Aggregate:
+        return replace(one, sample=False) if isinstance(one, (Variance, Deviation)) else one
+
+    others = tuple(replace(item, aggregate=read(item.aggregate)) for item in query.others)
+    return replace(query, aggregate=read(query.aggregate), others=others)
 
 
 def correct_name(query: Query, wrong: UnknownName) -> Query | None:

@@ -431,6 +431,12 @@ class Query:
                 "VAR and STDDEV can promise an error only for groups of a minimum size.",
                 fix="FOR AT LEAST 5000 ROWS, or BUDGET 0.1 EPSILON instead of ERROR",
             )
+        least = 2 if any(isinstance(one, (Variance, Deviation)) and one.sample for one in asked) else 1
+        if promise.at_least is not None and promise.at_least < least:
+            raise RequestError(
+                "VAR and STDDEV divide by the number of rows less 1, so they need groups of 2 rows or more.",
+                fix="FOR AT LEAST 2 ROWS, or VAR_POP and STDDEV_POP",
+            )
         if promise.at_least is not None and not spread and not any(isinstance(one, Average) for one in asked):
             raise RequestError(
                 "FOR AT LEAST applies only to AVG, VAR and STDDEV: other errors do not depend on the group size.",

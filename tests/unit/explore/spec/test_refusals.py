@@ -21,7 +21,7 @@ REFUSED = {
     "SELECT AVG(2) FROM t ERROR 5": ("an expression of attributes, not a constant", ""),
     "SELECT VAR(cost) FROM t ERROR 5": ("groups of a minimum size", "FOR AT LEAST"),
     "SELECT STDDEV(cost) FROM t ERROR 5": ("groups of a minimum size", "BUDGET"),
-    "SELECT VAR_SAMP(cost) FROM t ERROR 5": ("not by n - 1", "VAR(cost)"),
+    "SELECT VAR_SAMP(cost) FROM t ERROR 5 FOR AT LEAST 1 ROWS": ("rows less 1", "VAR_POP"),
     "SELECT QUANTILE(cost, 1) FROM t ERROR 5": ("between 0 and 1", "QUANTILE(cost, 0.99)"),
     "SELECT QUANTILE(cost, 0.123456) FROM t ERROR 5": ("at most 4 decimal places", "0.9995"),
     "SELECT MODE(ward) FROM t ERROR 5": ("rank the groups", "LIMIT 1"),

@@ -95,10 +95,6 @@ WHY_NOT: dict[str, Refusal] = {
 """Refusals for words at positions where nothing in the language fits; as column names, the words are allowed."""
 
 _BOUNDS = Refusal("MIN and MAX are not supported: they reveal values of single people.", "QUANTILE(cost, 0.99)")
-_SAMPLE_SPREAD = Refusal(
-    "VAR and STDDEV divide by n, not by n - 1; noisy answers cannot distinguish the two.",
-    "VAR(cost) or STDDEV(cost)",
-)
 _PAIRS = Refusal(
     "Aggregates take exactly one attribute.", AskWith("BIN visits ON COUNT(*) WHERE W = CUBE(ward, sex) ERROR 200")
 )
@@ -132,7 +128,6 @@ _EXAMPLE = re.compile(r"\b(visits|ward|cost)\b")
 
 OTHER_AGGREGATES: dict[str, Refusal] = {
     **dict.fromkeys(("MIN", "MAX", "ARG_MIN", "ARG_MAX"), _BOUNDS),
-    **dict.fromkeys(("VARIANCE", "VAR_SAMP", "STDDEV_SAMP"), _SAMPLE_SPREAD),
     **dict.fromkeys(("CORR", "COVAR_POP", "COVAR_SAMP"), _PAIRS),
     "MODE": _MODE,
     **dict.fromkeys(("FIRST", "LAST", "ANY_VALUE", "ARRAY_AGG", "LIST", "STRING_AGG", "GROUP_CONCAT"), _ROWS),
@@ -149,8 +144,11 @@ AGGREGATES = (
     "AVG",
     "VAR",
     "VAR_POP",
+    "VAR_SAMP",
+    "VARIANCE",
     "STDDEV",
     "STDDEV_POP",
+    "STDDEV_SAMP",
     "MEDIAN",
     "QUANTILE",
     "MEAN",
@@ -162,6 +160,8 @@ AGGREGATES = (
 )
 SPELLINGS = {
     "MEAN": "AVG",
+    **dict.fromkeys(("VARIANCE", "VAR_SAMP"), "VAR"),
+    "STDDEV_SAMP": "STDDEV",
     **dict.fromkeys(("QUANTILE_CONT", "QUANTILE_DISC", "APPROX_QUANTILE"), "QUANTILE"),
 }
 """Other names of aggregates; a quantile is always a declared value, so there is nothing to interpolate."""

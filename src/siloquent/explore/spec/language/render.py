@@ -85,7 +85,8 @@ def render_aggregate(aggregate: Aggregate) -> str:
     if isinstance(aggregate, Quantile):
         share = format_number(aggregate.share)
         return f"MEDIAN({name})" if share == "0.5" else f"QUANTILE({name}, {share})"
-    return f"{_FUNCTIONS[type(aggregate)]}({name})"
+    is_population = isinstance(aggregate, (Variance, Deviation)) and not aggregate.sample
+    return f"{_FUNCTIONS[type(aggregate)]}{'_POP' if is_population else ''}({name})"
 
 
 _FUNCTIONS: dict[type[Aggregate], str] = {Sum: "SUM", Average: "AVG", Variance: "VAR", Deviation: "STDDEV"}

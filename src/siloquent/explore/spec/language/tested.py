@@ -75,10 +75,17 @@ def _build(function: str, argument: Expression) -> Aggregate:
     """Build SUM, AVG, VAR or STDDEV of ``argument``: of some rows, if it is CASE with one condition."""
     test, value = _split_case(argument, zero=function == "SUM")
     if test is None or (isinstance(value, Value) and not (function == "SUM" and value == _ONE)):
-        return _FUNCTIONS[function]("", computed=argument)
+        return _build_plain(function, argument)
     if isinstance(value, Value):
         return Count(test=test)
-    return _FUNCTIONS[function]("", computed=value, test=test)
+    return _build_plain(function, value, test)
+
+
+def _build_plain(function: str, argument: Expression, test: Predicate | None = None) -> Aggregate:
+    if function in ("VAR", "STDDEV"):
+        spread = Variance if function == "VAR" else Deviation
+        return spread("", computed=argument, test=test, sample=True)
+    return _FUNCTIONS[function]("", computed=argument, test=test)
 
 
 def _split_case(argument: Expression, *, zero: bool = False) -> tuple[Predicate | None, Expression]:
