@@ -8,7 +8,6 @@ import sqlite3
 import stat
 import threading
 import time
-import tomllib
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -23,7 +22,6 @@ from siloquent.server.problems import Refused
 from siloquent.server.session_pool import SessionPool
 from siloquent.server.settings import Settings, build_client_reader, read_settings
 from siloquent.server.store import STEPS, VERSION, MigrationResult, Store, migrate
-from siloquent.server.web.wizard import compose_table_file
 from siloquent.session import create_workspace
 
 
@@ -254,15 +252,6 @@ def test_the_log_after_a_moved_one_is_its_owners_alone_too(tmp_path: Path, store
     watch.record_request({"path": "/v1/me"}, "2", 200, 0.1)
     assert log.stat().st_mode & 0o777 == 0o600
     assert '"request": "2"' in log.read_text()
-
-
-@pytest.mark.parametrize("name", ['a"b', "x\\", "\U0001f600", "a\nb = 1", "\x7f", "\x85", "a }, { b"])
-def test_no_name_or_number_of_a_form_writes_more_than_itself(name: str) -> None:
-    said = {"name": "t", "type-0": "integer", "lo-0": "0", "hi-0": "9 }, odd = 1", "epsilon": '1"\nodd = 1'}
-    read = tomllib.loads(compose_table_file(said, [name], source="csv:t.csv"))
-    assert read["attribute"] == [{"name": name, "type": "integer", "lo": 0, "hi": "9 }, odd = 1"}]
-    assert set(read) == {"format", "attribute", "table", "budget"}
-    assert read["budget"] == {"accountant": "pure", "epsilon": '1"\nodd = 1'}
 
 
 @pytest.mark.parametrize("made", [False, True])
