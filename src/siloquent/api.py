@@ -442,7 +442,7 @@ def declare(
         workspace = None
     if isinstance(source, (str, Path)):
         address, origin = find_source(str(source), workspace.folder if workspace else Path.cwd())
-        found = read_source(address, workspace, lines)
+        found = _read_to_declare(address, workspace, lines)
         named = header or bool(lines and read_settings(lines).names)
         if not named and (doubt := describe_header_doubt(found, origin)):
             raise NotAllowed(doubt, fix="write a header line, or header=True")
@@ -453,6 +453,18 @@ def declare(
             read_settings(lines).check_kind("frame")
             found = replace(found, reading=lines)
     return begin_declaration(found, workspace, name=name or "table", origin=origin).say(columns, **answers)
+
+
+def _read_to_declare(address: str, workspace: Workspace | None, lines: str) -> Source:
+    """Read a source's columns; where it cannot be read so, the fix is the argument that reads it."""
+    from siloquent.schema.reading import add_suggested_setting
+
+    try:
+        return read_source(address, workspace, lines)
+    except SchemaError as wrong:
+        if suggested := add_suggested_setting(lines, wrong.fix):
+            wrong.fix = f"reading={suggested!r}"
+        raise
 
 
 def _find_domain_faults(session: Session, table: str) -> list[DomainFault]:

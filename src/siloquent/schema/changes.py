@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 ChangeClass = Literal["free", "budget", "new version", "new epoch"]
 MEANING: Mapping[ChangeClass, str] = {
-    "free": "free: nothing needs to be done, and what was spent stays",
-    "budget": "the budget: the owner brings the ledger to it",
-    "new version": "a new version of the rows: what was spent stays, and older answers are not drawn from",
-    "new epoch": "a new epoch: what was spent was counted for another promise, so the owner decides",
+    "free": "This is free: nothing needs to be done, and what was spent stays.",
+    "budget": "This is another limit: it applies once the owner sets it in the ledger, and what was spent stays.",
+    "new version": "This is a new version of the rows: what was spent stays, and older answers are not drawn from.",
+    "new epoch": "This needs a new epoch: what was spent was counted for another promise, so the owner decides.",
 }
 FILE = "file"
 """The recorded digest of the table file: a key is bound to it. It is not compared."""
@@ -68,7 +68,7 @@ class DeclarationChange:
 def describe_change(change: DeclarationChange) -> str:
     """Return a sentence that says what changed, and what that means for what was charged before."""
     told = change.describe()
-    return f"{told[0].upper()}{told[1:]}: {MEANING[change.effect]}."
+    return f"{told[0].upper()}{told[1:]}. {MEANING[change.effect]}"
 
 
 def describe_declaration(schema: TableSchema) -> dict[str, Any]:

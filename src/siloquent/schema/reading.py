@@ -6,6 +6,7 @@ All of it is declared, none of it is found in rows: what becomes of a line follo
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -218,6 +219,19 @@ def compose_settings(settings: Mapping[str, Setting]) -> str:
         places = [(key, value)] if own is None else [(f"{key}.{quote_text(name)}", one) for name, one in own.items()]
         lines += [f"{place} = {_compose_setting(place, one)}" for place, one in places]
     return "\n".join(lines)
+
+
+def add_suggested_setting(lines: str, fix: str) -> str:
+    """Return the settings ``lines`` with the one that ``fix`` suggests instead of its own; empty if it suggests none.
+
+    >>> add_suggested_setting("skip = 1", 'encoding = "cp1252" under [reading], or save it as UTF-8')
+    'skip = 1\\nencoding = "cp1252"'
+    """
+    found = re.match(r"((\w+) = .+?) under \[reading\]", fix)
+    if found is None:
+        return ""
+    kept = [line for line in lines.splitlines() if line.partition("=")[0].strip() != found[2]]
+    return "\n".join([*kept, found[1]])
 
 
 def _compose_setting(key: str, value: object) -> str:

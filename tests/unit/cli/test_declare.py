@@ -306,3 +306,17 @@ def test_a_file_that_is_not_utf_8_is_declared_with_its_settings(
     assert '[reading]\nencoding = "cp1252"\nskip = 1\ndecimal = ","\n' in text
     done, refused = declare(capfd, "visits.csv", *told, "--reading", 'encodng = "cp1252"', "--replace")
     assert (done, "'encodng' is not a valid setting" in refused["detail"]) == (2, True)
+
+
+@pytest.mark.parametrize("words", [("declare", "loans.csv"), ("draft", "loans.csv", "--public")])
+@pytest.mark.parametrize("given", [(), ("--reading", "skip = 0"), ("--reading", 'encoding = "utf-8"')])
+def test_a_file_that_is_not_utf8_is_read_by_the_pasted_fix(
+    folder: Path, capfd: pytest.CaptureFixture[str], words: tuple[str, ...], given: tuple[str, ...]
+) -> None:
+    (folder / "loans.csv").write_text("Straße;Preis\nA;1\n", encoding="cp1252")
+    said = ["--column", "Straße = A, B; Preis = 0..9", "--person", "none"] if words[0] == "declare" else []
+    said += ["--header"] if said else []
+    capfd.readouterr()
+    assert run([*words, *given, *said, "--json"]) == 2
+    fix = json.loads(capfd.readouterr().out)["fix"]
+    assert run(shlex.split(fix)[1:]) == 0, fix

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import typer
+from rich.text import Text
 
 from siloquent.cli.app import UsageError, app, run
 from siloquent.version import VERSION
@@ -56,6 +57,8 @@ def test_every_command_has_help_and_every_option_too(path: tuple[str, ...], capf
         command = command.commands[name]  # type: ignore[attr-defined]
     assert command.help
     assert [parameter.name for parameter in command.params if not getattr(parameter, "help", "")] == []
+    for text in (command.help, *(parameter.help for parameter in command.params if hasattr(parameter, "help"))):
+        assert Text.from_markup(text).plain == text  # such as [reading], which would not be shown
 
 
 @pytest.mark.parametrize("path", [path for path in ALL if path], ids=" ".join)

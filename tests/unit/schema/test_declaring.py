@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from decimal import Decimal
 from fractions import Fraction
 
 import pytest
@@ -402,3 +403,29 @@ def test_a_part_of_delta_is_for_discoveries(said: str | None, events: str | None
         return
     budget = parse_schema(compose_table_file(draft, origin="t.csv")).budget
     assert (budget.delta, budget.delta_events) == (Fraction(1, 10**6), Fraction(events))
+
+
+@pytest.mark.parametrize(
+    ("said", "lo", "hi"),
+    [("1.1.2024..31.12.2024", "2024-01-01", "2024-12-31"), ("date 05.02.2023 to 6.2.2023", "2023-02-05", "2023-02-06")],
+)
+def test_days_may_be_written_with_dots(said: str, lo: str, hi: str) -> None:
+    meaning = parse_meaning(said, ColumnHeader("day"))
+    assert (meaning.type, meaning.lo, meaning.hi) == ("date", lo, hi)
+
+
+def test_a_day_that_does_not_exist_is_refused() -> None:
+    with pytest.raises(RequestError):
+        parse_meaning("1.1.2024..32.1.2024", ColumnHeader("day"))
+
+
+@given(st.decimals("0", "9999999", places=2), st.sampled_from([(".", ","), (",", "."), ("", ",")]))
+def test_a_range_with_other_separators_is_offered_as_it_is_meant(number: Decimal, signs: tuple[str, str]) -> None:
+    thousands, decimal = signs
+    told = f"{number:,.2f}".translate(str.maketrans({",": thousands, ".": decimal}))
+    said = f"0..{told}"
+    try:
+        meaning = parse_meaning(said, ColumnHeader("x"))
+    except RequestError as refused:
+        meaning = parse_meaning(refused.fix, ColumnHeader("x"))
+    assert (Decimal(meaning.lo), Decimal(meaning.hi)) == (0, number)

@@ -76,7 +76,7 @@ class CommandLanguage(FixLanguage):
         if name == "--analyst":
             return shlex.join(["siloquent", *self.place, name, str(action.value), *self.typed])
         if name == "--max-cost" and name in self.own_options:
-            words = (*_leave_out(self.typed, name), name, str(action.value))
+            words = (*leave_out(self.typed, name), name, str(action.value))
             return shlex.join(["siloquent", *self.place, *self.analyst, *words])
         if name not in self.typed and any(word.endswith(".toml") for word in self.typed):
             return _format_line(action)
@@ -114,7 +114,7 @@ def _find_option(words: Sequence[str], name: str) -> tuple[str, ...]:
     return tuple(words[words.index(name) : words.index(name) + 2]) if name in words else ()
 
 
-def _leave_out(words: Sequence[str], name: str) -> tuple[str, ...]:
+def leave_out(words: Sequence[str], name: str) -> tuple[str, ...]:
     """Return ``words`` without the option ``name`` and its value."""
     at = words.index(name) if name in words else len(words)
     return (*words[:at], *words[at + 2 :])

@@ -21,7 +21,6 @@ from siloquent.documents.releases import (
     build_release_verdict_document,
 )
 from siloquent.errors import RequestError, SiloquentError
-from siloquent.schema.domains import list_domain_files
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -207,6 +206,8 @@ def verify(options: Options, release: Release) -> int:
     Exit 9: another version of siloquent made it by other rules. Its record in the ledger was compared; some of its
     files were not.
     """
+    from siloquent.schema.domains import list_domain_files  # it loads numpy, which help does not need
+
     with options.open_session() as session:
         is_domain = release in {file.stem for file in list_domain_files(session.workspace.folder)}
         verdict = session.discover.verify(release) if is_domain else session.verify(_find_folder(options, release))

@@ -11,6 +11,7 @@ import typer
 from siloquent.charts.text import clean_text, number_of
 from siloquent.cli.base.command import Options, register_command
 from siloquent.cli.base.screen import LEFT, RIGHT
+from siloquent.cli.workspace.reading import ReadingOption, parse_reading_lines, suggest_reading
 from siloquent.documents.ledger import format_significant
 from siloquent.documents.releases import format_minute
 from siloquent.documents.tables import (
@@ -48,10 +49,7 @@ def draft(
     source: Annotated[
         str | None, typer.Option("--source", help="The location of the private rows (default: this file).")
     ] = None,
-    reading: Annotated[
-        list[str] | None,
-        typer.Option("--reading", metavar="'KEY = VALUE'", help="A setting of [reading]; may be repeated."),
-    ] = None,
+    reading: ReadingOption = None,
 ) -> None:
     """Propose a table file from PUBLIC rows; correct it by hand before use."""
     from siloquent.cli.workspace.schema_draft import draft_schema
@@ -65,8 +63,9 @@ def draft(
     if output and output.exists():
         raise RequestError(f"{output} already exists.", fix="name another file, or remove it")
     name = output.stem if output and output.suffix == ".toml" else derive_table_name(file)
-    lines = "\n".join(line.removesuffix(" under [reading]") for line in reading or ())
-    text = draft_schema(file, name=name, source=source or _format_source(options, file), reading=lines)
+    lines = parse_reading_lines(reading)
+    with suggest_reading(options, lines):
+        text = draft_schema(file, name=name, source=source or _format_source(options, file), reading=lines)
     parse_schema(text)
     if output:
         _write(output, text)

@@ -13,6 +13,7 @@ from siloquent.cli.base.command import Options, register_command
 from siloquent.cli.base.fixes import CommandLanguage
 from siloquent.cli.base.paths import load_workspace
 from siloquent.cli.workspace.dialogue import ask_questions
+from siloquent.cli.workspace.reading import ReadingOption, parse_reading_lines, suggest_reading
 from siloquent.documents.tables import build_declaration_document
 from siloquent.errors import NotAllowed, RequestError
 
@@ -60,10 +61,7 @@ def declare(
         str | None,
         typer.Option("--delta-events", help="The part of delta for discoveries: yes (a tenth), no, or an amount."),
     ] = None,
-    reading: Annotated[
-        list[str] | None,
-        typer.Option("--reading", metavar="'KEY = VALUE'", help="A setting of [reading]; may be repeated."),
-    ] = None,
+    reading: ReadingOption = None,
     header: Annotated[bool, typer.Option("--header", help="The first line contains the column names.")] = False,
     replace_file: Annotated[
         bool, typer.Option("--replace", help="Replace the existing table file; the old one is kept beside it.")
@@ -75,15 +73,17 @@ def declare(
     from siloquent.schema.declaring import GivenAnswers, derive_table_name, start_draft
     from siloquent.schema.declaring.kept_files import DeclarationFiles
     from siloquent.schema.declaring.lists import build_list_finder, list_declared_columns
+    from siloquent.schema.reading import read_settings
 
     options.require_owner("A declaration")
     workspace = load_workspace(options)
     address, origin = find_source(source, workspace.folder)
     place = DeclarationFiles(workspace, name or derive_table_name(Path(origin.rpartition("#")[2] or origin)))
     _require_free(place, replace_file)
-    lines = [line.removesuffix(" under [reading]") for line in reading or ()]
-    found = read_source(address, workspace, "\n".join(lines))
-    _require_header(options, found, origin, header or any(line.startswith("names") for line in lines))
+    lines = parse_reading_lines(reading)
+    with suggest_reading(options, lines):
+        found = read_source(address, workspace, lines)
+    _require_header(options, found, origin, header or bool(lines and read_settings(lines).names))
     draft = start_draft(
         found,
         name=place.table,

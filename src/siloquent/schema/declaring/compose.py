@@ -24,6 +24,7 @@ _COMMENTS = {
     "datetime": "Moments, rounded down to the grid. A moment before lo or after hi is left out.",
     "text": "Free text, to be asked about its length. `siloquent discover` finds values that many people share.",
 }
+_OWN_WORDS = "Its words for true and false stand under [reading]."
 
 
 def compose_table_file(draft: TableDraft, *, origin: str, budget: TableBudget | None = None) -> str:
@@ -68,9 +69,10 @@ def _compose_attributes(draft: TableDraft) -> Iterator[str]:
         if not meaning.type:
             left_out.append(column.name)
             continue
-        if meaning.type not in explained:
-            yield f"  # {_COMMENTS[meaning.type]}"
-            explained.add(meaning.type)
+        comment = _OWN_WORDS if meaning.words else _COMMENTS[meaning.type]
+        if comment not in explained:
+            yield f"  # {comment}"
+            explained.add(comment)
         if meaning.has_cells and not nulls:
             yield '  # Empty cells: null = "cell" is a group, "drop" leaves them out, { value = ... } reads a value.'
             nulls = True

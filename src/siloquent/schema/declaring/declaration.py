@@ -126,10 +126,13 @@ class DeclarationDraft(Readable):
                 draft, wrongs = apply_answers(draft, GivenAnswers(**{argument: typed}))  # type: ignore[arg-type]
                 faults += [(argument, wrong) for wrong in wrongs]
         if faults:
-            told = " ".join(
+            if len(faults) == 1:
+                argument, wrong = faults[0]
+                raise RequestError(f"{argument}: {wrong.detail}", fix=wrong.remedy)
+            told = (
                 f"{argument}: {one.detail}{f' Fix: {one.fix}.' if one.fix else ''}" for argument, one in faults[:20]
             )
-            raise RequestError(told, fix='columns={"age": "0..120", "sex": ["F", "M"]}')
+            raise RequestError(" ".join(told), fix="correct these answers; the others are understood")
         return replace(self, draft=draft, budget=budget or self.budget)
 
     @property

@@ -10,6 +10,7 @@ from decimal import Decimal
 
 from siloquent.errors import RequestError, SchemaError
 from siloquent.schema.declaring.columns import ColumnHeader
+from siloquent.schema.declaring.statements import split_outside_quotes
 from siloquent.schema.files.toml import quote_short, quote_text, read_toml
 from siloquent.schema.meaning import TEXT_BYTES, Meaning, compose_entry
 from siloquent.schema.value_formats import list_candidates
@@ -30,6 +31,9 @@ _WORDS = {
     **dict.fromkeys(("code", "codes"), "codes"),
 }
 _BOUND = r"[+-]?[0-9]+(?:\.[0-9]+)?|[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[ T][0-9]{2}:[0-9]{2}(?::[0-9]{2})?)?"
+_DOTTED = r"(?P<{0}_day>[0-9]{{1,2}})\.(?P<{0}_month>[0-9]{{1,2}})\.(?P<{0}_year>[0-9]{{4}})"
+_DOTTED_RANGE = re.compile(rf"{_DOTTED.format('lo')}(?P<between>.*?){_DOTTED.format('hi')}(?P<rest>(?:\s.*)?)")
+_SPOKEN_RANGE = re.compile(r"(?P<lo>[0-9.,]*[0-9])(?P<between>\s*\.\.\.?\s*)(?P<hi>[0-9][0-9.,]*)")
 _RANGE = re.compile(
     rf"(?P<lo>{_BOUND})\s*(?:\.\.\.?|…|–|\bto\b|(?<=\d)-(?=\d))\s*(?P<hi>{_BOUND})"
     r"(?:\s+step\s+(?P<step>[0-9.]+|day|hour|minute|second))?(?:\s+by\s+(?P<width>[0-9.]+))?",
@@ -55,7 +59,7 @@ def parse_meaning(text: str, column: ColumnHeader, find_list: ListFinder | None 
     if meaning.type and not column.can_hold(meaning.type):
         raise RequestError(
             f"{quote_short(column.name)} holds {column.holds}, which cannot be read as {meaning.type}.",
-            fix=_suggest_for_kind(column),
+            fix=_suggest_for_kind(column, meaning.type),
         )
     require_valid(column.name, meaning)
     return meaning
@@ -80,8 +84,10 @@ def require_valid(name: str, meaning: Meaning) -> None:
         raise RequestError(wrong.detail, fix=wrong.remedy) from None
 
 
-def _suggest_for_kind(column: ColumnHeader) -> str:
-    """Return meanings that fit the type of ``column``."""
+def _suggest_for_kind(column: ColumnHeader, wanted: str) -> str:
+    """Return meanings that fit the type of ``column``; codes with NaN in pandas need another type than its own."""
+    if wanted == "category" and column.holds == "float64":
+        return f'frame["{column.name}"] = frame["{column.name}"].astype("Int64")'
     fits = {
         **dict.fromkeys(("integer", "decimal", "real"), "0..120, or id, or skip"),
         **dict.fromkeys(("date", "datetime"), "2019-01-01..2024-12-31, or id, or skip"),
@@ -100,15 +106,15 @@ def _parse(text: str, column: ColumnHeader, find_list: ListFinder | None) -> Mea
     if (meant := _parse_word(word, rest, text)) is not None:
         return meant
     if word in ("codes", "category"):
-        return _parse_list(rest, column, ranges=True)
-    found = _RANGE.fullmatch(rest if word else text)
+        return _parse_list(rest, column, ranges=r"\.\.|-" if word == "codes" else r"\.\.")
+    found = _RANGE.fullmatch(_order_days(rest if word else text))
     if found:
         return _parse_range(found, word, column)
     if not word and ("," in text or "|" in text):
         if ".." in text:
             raise RequestError(
                 f"{quote_short(text)} is not a range: numbers have a decimal point and no other separators.",
-                fix="0..1000000, or 0.00..999.99",
+                fix=_suggest_range(text) or "0..1000000, or 0.00..999.99",
             )
         return _parse_list(text, column)
     raise _build_refusal(text, word, rest, column)
@@ -138,6 +144,39 @@ def _find_pair(text: str) -> tuple[str, str] | None:
     words = [one.strip().lower() for one in text.split("/")]
     pairs = ((form.true[0], form.false[0]) for form in list_candidates("boolean"))
     return next((pair for pair in pairs if words in ([*pair], [*reversed(pair)])), None)
+
+
+def _order_days(text: str) -> str:
+    """Return a range of days such as 31.12.2024 with its days as 2024-12-31; any other text as it is.
+
+    >>> _order_days("1.1.2024..31.12.2024"), _order_days("0..120")
+    ('2024-01-01..2024-12-31', '0..120')
+    """
+    found = _DOTTED_RANGE.fullmatch(text)
+    if found is None:
+        return text
+    lo, hi = (f"{found[f'{end}_year']}-{found[f'{end}_month']:0>2}-{found[f'{end}_day']:0>2}" for end in ("lo", "hi"))
+    return f"{lo}{found['between']}{hi}{found['rest']}"
+
+
+def _suggest_range(text: str) -> str:
+    """Return a range of numbers with decimal points and no other separators; empty if ``text`` is none.
+
+    >>> _suggest_range("0,00..1.500,00"), _suggest_range("1,000..2,000"), _suggest_range("a..b, c")
+    ('0.00..1500.00', '1000..2000', '')
+    """
+    found = _SPOKEN_RANGE.fullmatch(text)
+    bounds = [_write_number(found[end]) for end in ("lo", "hi")] if found else []
+    return "..".join(bounds) if bounds and all(bounds) else ""
+
+
+def _write_number(text: str) -> str:
+    """Return a number as it is written here; empty if it is not known which of its signs is the decimal one."""
+    for thousands, decimal in ((".", ","), (",", ".")):
+        sep, point = re.escape(thousands), re.escape(decimal)
+        if re.fullmatch(rf"[0-9]{{1,3}}(?:{sep}[0-9]{{3}})+(?:{point}[0-9]+)?", text):
+            return text.replace(thousands, "").replace(decimal, ".")
+    return text.replace(",", ".") if re.fullmatch(r"[0-9]+[.,]?[0-9]*", text) else ""
 
 
 def _split_word(text: str) -> tuple[str, str]:
@@ -202,24 +241,34 @@ def _choose_grid(lo: Decimal, hi: Decimal, decimals: int) -> str:
     return f"{Decimal(1).scaleb(-decimals):f}"
 
 
-def _parse_list(text: str, column: ColumnHeader, *, ranges: bool = False) -> Meaning:
-    """Return a category of the listed values; with ``ranges``, ``1..7`` lists codes and ``1 = one`` labels one."""
+def _parse_list(text: str, column: ColumnHeader, *, ranges: str = "") -> Meaning:
+    """Return a category of the listed values.
+
+    Args:
+        ranges: A pattern of the signs by which two numbers list codes, as in ``1..7``; then ``1 = one`` labels a code.
+            A value between quotes is always one value.
+    """
     by = "|" if "|" in text and "," not in text else ","
     try:
         (cells,) = csv.reader([text], delimiter=by, skipinitialspace=True, strict=True)
     except (csv.Error, ValueError):
         raise RequestError(f"The quotes of {quote_short(text)} do not match.", fix='"a, b", c') from None
+    typed = split_outside_quotes(text, by)
+    is_quoted = [one.strip().startswith('"') for one in typed] if len(typed) == len(cells) else [False] * len(cells)
     values: list[str] = []
     labels: list[tuple[str, str]] = []
-    for cell in (one.strip() for one in cells):
-        if ranges and (labelled := re.fullmatch(r"([^=]{1,60}?)\s*=\s*(\S.*)", cell)):
+    for cell, quoted in zip(cells, is_quoted, strict=True):
+        one = cell if quoted else cell.strip()
+        plain = one if ranges and not quoted else ""
+        if labelled := re.fullmatch(r"([^=]{1,60}?)\s*=\s*(\S.*)", plain):
             labels.append((labelled[1], labelled[2]))
             values.append(labelled[1])
             continue
-        found = re.fullmatch(r"(-?[0-9]{1,9})\s*(?:\.\.|-)\s*(-?[0-9]{1,9})", cell) if ranges else None
+        found = re.fullmatch(rf"(-?[0-9]{{1,9}})\s*(?:{ranges})\s*(-?[0-9]{{1,9}})", plain)
         if found and not 0 <= int(found[2]) - int(found[1]) < MAX_CODES:
-            raise RequestError(f"{quote_short(cell)} lists no codes, or more than {MAX_CODES:,}.", fix="codes 1..7")
-        values += [str(n) for n in range(int(found[1]), int(found[2]) + 1)] if found else [cell] if cell else []
+            raise RequestError(f"{quote_short(one)} lists no codes, or more than {MAX_CODES:,}.", fix="codes 1..7")
+        listed = [one] if one or quoted else []
+        values += [str(n) for n in range(int(found[1]), int(found[2]) + 1)] if found else listed
     if not values:
         raise RequestError(f"{quote_short(column.name)}: the list has no values.", fix="F, M")
     return Meaning("category", values=tuple(dict.fromkeys(values)), labels=tuple(labels))
