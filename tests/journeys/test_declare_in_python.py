@@ -130,7 +130,7 @@ def test_unit_and_budget_are_given_as_values() -> None:
     by_values = sq.declare(pa.table(ROWS), SAID, unit=sq.Unit.person("patient", max_rows=4), budget=shares, **given)
     schema = by_values.to_schema()
     assert (schema.unit, schema.budget) == (sq.Unit.person("patient", max_rows=4), shares)
-    assert "Budget: epsilon 2." in repr(by_values)
+    assert "Budget: epsilon 2 (accountant pure)." in repr(by_values)
     rows = sq.declare(pa.table(ROWS), SAID, unit=sq.Unit(), budget=sq.TableBudget.of("0.5", delta="1e-6"), **given)
     assert rows.to_schema().unit == sq.Unit()
     typed = sq.declare(pa.table(ROWS), SAID, person="none", epsilon=0.5, delta=1e-6, delta_events="no", **given)

@@ -61,6 +61,16 @@ def declare(
         str | None,
         typer.Option("--delta-events", help="The part of delta for discoveries: yes (a tenth), no, or an amount."),
     ] = None,
+    outside: Annotated[
+        str | None, typer.Option("--outside", help="What becomes of values beyond the bounds: clamp or drop.")
+    ] = None,
+    adjacency: Annotated[
+        str | None,
+        typer.Option("--adjacency", help="What stays hidden of a person: add-remove (default) or replace-one."),
+    ] = None,
+    accountant: Annotated[
+        str | None, typer.Option("--accountant", help="How costs add up: zcdp (default) or pure.")
+    ] = None,
     reading: ReadingOption = None,
     header: Annotated[bool, typer.Option("--header", help="The first line contains the column names.")] = False,
     replace_file: Annotated[
@@ -91,7 +101,18 @@ def declare(
         declared=list_declared_columns(workspace, place.table),
     )
     given = GivenAnswers(
-        tuple(column or ()), accept or None, empty, person, max_rows, rows, epsilon, delta, delta_events
+        columns=tuple(column or ()),
+        accept=accept or None,
+        empty=empty,
+        outside=outside,
+        person=person,
+        max_rows=max_rows,
+        adjacency=adjacency,
+        rows=rows,
+        accountant=accountant,
+        epsilon=epsilon,
+        delta=delta,
+        delta_events=delta_events,
     )
     draft = _take_given(options, draft, answers, given)
     if options.screen.can_ask:

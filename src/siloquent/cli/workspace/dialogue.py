@@ -111,18 +111,22 @@ def _show_fault(options: Options, wrong: RequestError) -> None:
 
 def _confirm(options: Options, place: DeclarationFiles, draft: TableDraft) -> TableDraft:
     """Show what will be written, and take corrections until it is confirmed."""
-    from siloquent.schema.declaring.draft import say_columns
+    from siloquent.schema.declaring.draft import say_correction
 
     screen = options.screen
     _show_draft(options, draft)
     while True:
         screen.note(f"Write schemas/{place.file.name}?", style="bold")
-        screen.note("  Enter writes it; or correct: age = 18..99; note = skip", style="dim")
+        screen.note(
+            "  Enter writes it; or correct: age = 18..99; note = skip; outside = drop; adjacency = replace-one; "
+            "delta = 1e-7; accountant = pure",
+            style="dim",
+        )
         text = screen.ask_line("> [write]").strip()
         if not text or text.casefold() in ("y", "yes", "write"):
             return draft
         try:
-            draft = say_columns(draft, text)
+            draft = say_correction(draft, text)
         except RequestError as wrong:
             _show_fault(options, wrong)
             continue
@@ -131,7 +135,7 @@ def _confirm(options: Options, place: DeclarationFiles, draft: TableDraft) -> Ta
 
 
 def _show_draft(options: Options, draft: TableDraft) -> None:
-    from siloquent.schema.declaring.summary import describe_columns, describe_rest
+    from siloquent.schema.declaring.summary import describe_columns, describe_table
 
     screen = options.screen
     screen.note("")
@@ -140,4 +144,5 @@ def _show_draft(options: Options, draft: TableDraft) -> None:
         screen.note(f"  {name} = {clean_text(meaning)}{f'; {clean_text(empty)}' if empty else ''}")
     if len(columns) > MAX_SHOWN:
         screen.note(f"  ... and {len(columns) - MAX_SHOWN:,} more columns")
-    screen.note(f"  {clean_text(describe_rest(draft))}")
+    for line in describe_table(draft):
+        screen.note(f"  {clean_text(line)}")

@@ -7,7 +7,9 @@ from dataclasses import asdict, dataclass
 from siloquent.errors import SchemaError
 from siloquent.schema.files.toml import quote_short, quote_text, read_toml
 
-_TEXTS = ("empty", "person", "max_rows", "rows", "epsilon", "delta", "delta_events")
+_TEXTS = (
+    "empty", "outside", "person", "max_rows", "adjacency", "rows", "accountant", "epsilon", "delta", "delta_events",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +25,9 @@ class GivenAnswers:
     epsilon: str | None = None
     delta: str | None = None
     delta_events: str | None = None
+    outside: str | None = None
+    adjacency: str | None = None
+    accountant: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

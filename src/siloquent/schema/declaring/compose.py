@@ -24,6 +24,11 @@ _COMMENTS = {
     "datetime": "Moments, rounded down to the grid. A moment before lo or after hi is left out.",
     "text": "Free text, to be asked about its length. `siloquent discover` finds values that many people share.",
 }
+HIDDEN = {
+    "add-remove": "whether one person is in the table at all",
+    "replace-one": "what the rows of one person say, but not how many people there are",
+}
+"""What stays hidden of a person, by adjacency."""
 _OWN_WORDS = "Its words for true and false stand under [reading]."
 
 
@@ -77,7 +82,8 @@ def _compose_attributes(draft: TableDraft) -> Iterator[str]:
             yield '  # Empty cells: null = "cell" is a group, "drop" leaves them out, { value = ... } reads a value.'
             nulls = True
         null = draft.get_null(column.name) if meaning.has_cells else ""
-        yield f"  {compose_entry(column.name, replace(meaning, null=null))},"
+        meaning = replace(meaning, null=null, outside=draft.get_outside(column.name))
+        yield f"  {compose_entry(column.name, meaning)},"
     yield "]"
     for name in left_out[:50]:
         yield f"# Left out, so nobody can ask about it: {quote_text(name[:60])}"
@@ -114,8 +120,8 @@ def _compose_table(draft: TableDraft, budget: TableBudget | None) -> Iterator[st
     yield f"name = {quote_text(draft.name)}"
     if draft.source.address:
         yield f"source = {quote_text(draft.source.address)}"
-    yield "# Hidden is whether one person is in the table at all."
-    yield 'adjacency = "add-remove"'
+    yield f"# Hidden is {HIDDEN[draft.adjacency]}."
+    yield f"adjacency = {quote_text(draft.adjacency)}"
     if rows:
         yield "# Roughly, and publicly known."
         yield f"size_hint = {rows}"
@@ -131,19 +137,41 @@ def _compose_table(draft: TableDraft, budget: TableBudget | None) -> Iterator[st
     if budget is not None:
         yield from compose_budget(budget)
         return
-    yield 'accountant = "zcdp"'
+    yield f"accountant = {quote_text(draft.accountant)}"
     yield f"epsilon = {quote_text(answers.epsilon or '1')}"
-    delta = Decimal(answers.delta or choose_delta(rows))
-    yield f"delta = {quote_text(_format_small(delta))}"
-    events = delta / 10 if answers.delta_events in (None, "yes") else Decimal(answers.delta_events.replace("no", "0"))
-    if events >= delta:
-        raise RequestError(
-            f"delta_events must be smaller than delta, {_format_small(delta)}.", fix=_format_small(delta / 10)
-        )
+    delta, events = compute_deltas(draft)
+    if delta:
+        yield f"delta = {quote_text(format_small(delta))}"
     if events:
         yield "# The part of delta for discoveries: the probability that a value of one person alone is shown."
-        yield f"delta_events = {quote_text(_format_small(events))}"
+        yield f"delta_events = {quote_text(format_small(events))}"
 
 
-def _format_small(amount: Decimal) -> str:
+def compute_deltas(draft: TableDraft) -> tuple[Decimal, Decimal]:
+    """Return delta and the part of it for discoveries; both are 0 for a pure accountant.
+
+    Raises:
+        RequestError: they do not go together, or not with the accountant.
+    """
+    answers = draft.answers
+    said = answers.delta_events if answers.delta_events not in (None, "yes", "no") else None
+    if draft.accountant == "pure":
+        if answers.delta or said:
+            raise RequestError("A pure accountant has no delta.", fix="leave out delta, or accountant = zcdp")
+        return Decimal(0), Decimal(0)
+    delta = Decimal(answers.delta or choose_delta(int(answers.rows) if answers.rows else None))
+    events = Decimal(said) if said else Decimal(0) if answers.delta_events == "no" else delta / 10
+    if events >= delta:
+        raise RequestError(
+            f"delta_events must be smaller than delta, {format_small(delta)}.", fix=format_small(delta / 10)
+        )
+    return delta, events
+
+
+def format_small(amount: Decimal) -> str:
+    """Return a small number as a table file has it.
+
+    >>> format_small(Decimal("0.000001"))
+    '1e-6'
+    """
     return f"{amount.normalize():e}"

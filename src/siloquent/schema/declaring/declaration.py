@@ -19,6 +19,7 @@ from siloquent.schema.declaring.draft import TableDraft, apply_answers, say_colu
 from siloquent.schema.declaring.lists import build_list_finder, list_declared_columns
 from siloquent.schema.declaring.questions import DeclarationQuestion, decide_defaults, list_open_questions
 from siloquent.schema.declaring.statements import split_statement
+from siloquent.schema.declaring.summary import describe_table
 from siloquent.schema.files.toml import quote_text
 from siloquent.schema.meaning import describe_meaning
 from siloquent.schema.table import TableBudget, TableSchema, Unit
@@ -38,8 +39,11 @@ class DeclarationAnswers(TypedDict, total=False):
 
     accept: bool
     empty: str
+    outside: str
     person: str | None
     max_rows: int | str
+    adjacency: str
+    accountant: str
     rows: int | str
     epsilon: Amount
     delta: Amount
@@ -68,6 +72,9 @@ class DeclarationDraft(Readable):
         epsilon: Amount | None = None,
         delta: Amount | None = None,
         delta_events: Amount | None = None,
+        outside: str | None = None,
+        adjacency: str | None = None,
+        accountant: str | None = None,
         unit: Unit | None = None,
         budget: TableBudget | None = None,
     ) -> DeclarationDraft:
@@ -82,6 +89,10 @@ class DeclarationDraft(Readable):
             rows: How many rows there are, roughly and publicly.
             epsilon, delta: What all answers together may reveal.
             delta_events: The part of delta for discoveries: ``"yes"``, a tenth; ``"no"``; or an amount.
+            outside: What becomes of values beyond bounds: ``clamp``, ``drop``, or ``"age = drop; rest = clamp"``. By
+                default numbers are clamped, dates dropped.
+            adjacency: What stays hidden of a person: ``add-remove`` (the default) or ``replace-one``.
+            accountant: How costs add up: ``zcdp`` (the default) or ``pure``.
             unit: Instead of ``person`` and ``max_rows``: ``Unit.person("patient", max_rows=4)``.
             budget: Instead of ``epsilon`` and deltas: ``TableBudget.of("1", delta="1e-6")``.
         Raises:
@@ -97,6 +108,9 @@ class DeclarationDraft(Readable):
             ("epsilon", epsilon, _AMOUNTS, '"1"'),
             ("delta", delta, _AMOUNTS, '"1e-6"'),
             ("delta_events", delta_events, _AMOUNTS, '"1e-7"'),
+            ("outside", outside, (str,), '"drop"'),
+            ("adjacency", adjacency, (str,), '"replace-one"'),
+            ("accountant", accountant, (str,), '"pure"'),
             ("unit", unit, (Unit,), UNIT_EXAMPLE),
             ("budget", budget, (TableBudget,), BUDGET_EXAMPLE),
         ):
@@ -105,9 +119,10 @@ class DeclarationDraft(Readable):
             _refuse_both("unit", person=person, max_rows=max_rows)
             person, max_rows = ("none", None) if unit.kind == "row" else (unit.column, unit.max_rows)
         if budget is not None:
-            _refuse_both("budget", epsilon=epsilon, delta=delta, delta_events=delta_events)
-        answers: dict[str, object] = {"accept": accept, "empty": empty, "person": person, "max_rows": max_rows}
-        answers |= {"rows": rows, "epsilon": epsilon, "delta": delta, "delta_events": delta_events}
+            _refuse_both("budget", epsilon=epsilon, delta=delta, delta_events=delta_events, accountant=accountant)
+        answers: dict[str, object] = {"accept": accept, "empty": empty, "outside": outside, "person": person}
+        answers |= {"max_rows": max_rows, "adjacency": adjacency, "rows": rows, "accountant": accountant}
+        answers |= {"epsilon": epsilon, "delta": delta, "delta_events": delta_events}
         return self._take(columns or {}, answers, budget)
 
     def _take(
@@ -127,8 +142,8 @@ class DeclarationDraft(Readable):
                 faults += [(argument, wrong) for wrong in wrongs]
         if faults:
             if len(faults) == 1:
-                argument, wrong = faults[0]
-                raise RequestError(f"{argument}: {wrong.detail}", fix=wrong.remedy)
+                argument, fault = faults[0]
+                raise RequestError(f"{argument}: {fault.detail}", fix=fault.remedy)
             told = (
                 f"{argument}: {one.detail}{f' Fix: {one.fix}.' if one.fix else ''}" for argument, one in faults[:20]
             )
@@ -193,8 +208,8 @@ class DeclarationDraft(Readable):
         if needed:
             return [*lines, f"Next: declaration.say({_suggest_call(needed)})"]
         decided = self._decide()[0]
-        unit = "one row" if decided.person is None else f"all rows of one {decided.person.name}"
-        lines.append(f"Hidden: {unit}. Budget: {self.budget or f'epsilon {decided.answers.epsilon}'}.")
+        budget = f"{self.budget} (accountant {self.budget.accountant})" if self.budget else ""
+        lines += [f"{line[0].upper()}{line[1:]}." for line in describe_table(decided, budget=budget)]
         return [*lines, "Complete. Next: session.add_frame(declaration, frame), or declaration.to_toml()"]
 
 

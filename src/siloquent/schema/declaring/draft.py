@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
+from difflib import get_close_matches
 from types import MappingProxyType
 
 from siloquent.errors import RequestError
@@ -22,13 +23,16 @@ NO_PERSON = ("", "none", "no", "row", "rows", "nobody")
 YES, NO = ("", "y", "yes", "ok"), ("n", "no", "none")
 _GROUP = ("group", "own group", "cell", "null")
 _DROP = ("drop", "leave out", "ignore", "do not count")
+_CLAMP = ("clamp", "bound", "nearest", "count as the bound")
+ADJACENCIES, ACCOUNTANTS = ("add-remove", "replace-one"), ("zcdp", "pure")
+"""What may be declared, the default first."""
 MAX_DELTA = Decimal("0.001")
 _AMOUNT = re.compile(r"[0-9]+(\.[0-9]+)?([eE]-?[0-9]+)?")
 
 
 @dataclass(frozen=True, slots=True)
 class TableDraft:
-    """A table's columns and what is decided: meanings by column, the meaning of NULL, the unit, size and budget."""
+    """A table's columns and what is decided: their meanings, those of NULL, the unit, size and budget."""
 
     name: str
     source: Source
@@ -37,6 +41,7 @@ class TableDraft:
     answers: GivenAnswers = field(default_factory=GivenAnswers)
     meanings: Mapping[str, Meaning] = field(default_factory=lambda: MappingProxyType({}))
     nulls: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    outsides: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
     @property
     def columns(self) -> tuple[ColumnHeader, ...]:
@@ -70,6 +75,25 @@ class TableDraft:
         meaning = self.meanings[name]
         default = '"cell"' if meaning.type in ("category", "boolean") else '"drop"'
         return self.nulls.get(name) or meaning.null or default
+
+    @property
+    def bounded_columns(self) -> list[ColumnHeader]:
+        """The columns that have bounds."""
+        return [one for one in self.columns if one.name in self.meanings and self.meanings[one.name].lo]
+
+    def get_outside(self, name: str) -> str:
+        """Return what becomes of values beyond a column's bounds: ``clamp`` or ``drop``."""
+        return self.outsides.get(name) or self.meanings[name].outside
+
+    @property
+    def adjacency(self) -> str:
+        """What stays hidden of a person: ``add-remove`` or ``replace-one``."""
+        return self.answers.adjacency or ADJACENCIES[0]
+
+    @property
+    def accountant(self) -> str:
+        """How costs add up: ``zcdp`` or ``pure``."""
+        return self.answers.accountant or ACCOUNTANTS[0]
 
 
 def start_draft(
@@ -167,6 +191,47 @@ def say_empty(draft: TableDraft, text: str) -> TableDraft:
     return replace(draft, nulls=MappingProxyType(nulls), answers=replace(draft.answers, empty=text))
 
 
+def say_outside(draft: TableDraft, text: str) -> TableDraft:
+    """Take in what becomes of values beyond the bounds: ``clamp``, ``drop``, or ``age = drop; rest = clamp``.
+
+    Raises:
+        RequestError: a column is not known or has no bounds, or the text is neither.
+    """
+    outsides: dict[str, str] = {}
+    for statement in split_outside_quotes(text, ";"):
+        if not statement.strip():
+            continue
+        others = [one for one in draft.bounded_columns if one.name not in outsides]
+        named, said = split_statement(statement, draft.columns, others)
+        folded = said.casefold()
+        if folded not in (*_CLAMP, *_DROP):
+            raise RequestError(f"A value beyond the bounds is not {quote_short(said)}.", fix="clamp, or drop")
+        bounded = {one.name for one in draft.bounded_columns}
+        if named is not None and (free := [one for one in named if one.name not in bounded]):
+            raise RequestError(f"{quote_short(free[0].name)} has no bounds.", fix="clamp, or drop")
+        for column in others if named is None else named:
+            outsides[column.name] = "clamp" if folded in _CLAMP else "drop"
+    return replace(draft, outsides=MappingProxyType(outsides), answers=replace(draft.answers, outside=text))
+
+
+def say_adjacency(draft: TableDraft, text: str) -> TableDraft:
+    """Take in what stays hidden of a person; empty means whether the person is in the table at all."""
+    return replace(draft, answers=replace(draft.answers, adjacency=_parse_choice(text, "adjacency", ADJACENCIES)))
+
+
+def say_accountant(draft: TableDraft, text: str) -> TableDraft:
+    """Take in how costs add up; empty means zCDP."""
+    return replace(draft, answers=replace(draft.answers, accountant=_parse_choice(text, "accountant", ACCOUNTANTS)))
+
+
+def _parse_choice(text: str, key: str, choices: tuple[str, ...]) -> str:
+    folded = re.sub(r"[\s_/]+", "-", text.strip().casefold())
+    if folded and folded not in choices:
+        near = get_close_matches(folded, choices, n=1) or [choices[0]]
+        raise RequestError(f"{key} is {' or '.join(choices)}, not {quote_short(text)}.", fix=near[0])
+    return folded or choices[0]
+
+
 def parse_null(text: str, meaning: Meaning) -> str:
     """Return what NULL means, as a table file says it: ``group`` or ``cell``, ``drop``, or a value.
 
@@ -220,7 +285,9 @@ def say_epsilon(draft: TableDraft, text: str) -> TableDraft:
 
 
 def say_delta(draft: TableDraft, text: str) -> TableDraft:
-    """Take in delta, the probability with which the guarantee may fail."""
+    """Take in delta, the probability with which the guarantee may fail; empty means one by the number of rows."""
+    if not text.strip():
+        return replace(draft, answers=replace(draft.answers, delta=None))
     delta = _parse_amount(text, "delta")
     if Decimal(delta) > MAX_DELTA:
         raise RequestError(
@@ -258,14 +325,36 @@ def _parse_amount(text: str, key: str) -> str:
 
 STEPS: dict[str, Callable[[TableDraft, str], TableDraft]] = {
     "empty": say_empty,
+    "outside": say_outside,
     "person": say_person,
     "max_rows": say_max_rows,
+    "adjacency": say_adjacency,
     "rows": say_rows,
+    "accountant": say_accountant,
     "epsilon": say_epsilon,
     "delta": say_delta,
     "delta_events": say_delta_events,
 }
 """The function that takes in each answer, in the order of the questions."""
+
+
+def say_correction(draft: TableDraft, text: str) -> TableDraft:
+    """Take in corrections of a finished draft: of columns, or of the whole table, such as ``delta = 1e-7``.
+
+    Raises:
+        RequestError: a column, a setting or a value is not understood; nothing has changed.
+    """
+    columns = {column.name.casefold() for column in draft.columns}
+    for statement in split_outside_quotes(text, ";"):
+        subject, equals, said = statement.partition("=")
+        key = re.sub(r"[\s-]+", "_", subject.strip().casefold())
+        if not equals or key not in STEPS or subject.strip().casefold() in columns:
+            draft = say_columns(draft, statement)
+            continue
+        if key == "empty":
+            draft = replace(draft, nulls=MappingProxyType({}))
+        draft = STEPS[key](draft, said.strip())
+    return draft
 
 
 def apply_answers(draft: TableDraft, answers: GivenAnswers) -> tuple[TableDraft, list[RequestError]]:

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from siloquent.errors import RequestError
 from siloquent.schema.declaring.columns import ColumnHeader
 from siloquent.schema.declaring.draft import (
+    ACCOUNTANTS,
+    ADJACENCIES,
     NO,
     NO_PERSON,
     STEPS,
@@ -30,6 +32,7 @@ class DeclarationQuestion:
     """One question: its key among the answers, its text, how an answer may look, and the meaning of no answer.
 
     ``default`` is None if an answer is needed. ``columns`` are those that an answer without a name is about.
+    ``choices``: the only answers, if they are few.
     """
 
     key: str
@@ -37,6 +40,7 @@ class DeclarationQuestion:
     hint: str = ""
     default: str | None = None
     columns: tuple[ColumnHeader, ...] = ()
+    choices: tuple[str, ...] = ()
 
     @property
     def option(self) -> str:
@@ -110,13 +114,54 @@ def list_open_questions(draft: TableDraft) -> Iterator[DeclarationQuestion]:
             "0.1 is strict, 1 is common, above 5 is lax. It can be changed as long as nothing is asked.",
             "1",
         )
-    if answers.delta_events is None and any(meaning.type == "text" for meaning in draft.meanings.values()):
+    is_pure = draft.accountant == "pure"
+    if (
+        answers.delta_events is None
+        and not is_pure
+        and any(meaning.type == "text" for meaning in draft.meanings.values())
+    ):
         yield DeclarationQuestion(
             "delta_events",
             "May values of text columns be discovered later, those that many people share?",
             "That sets a tenth of delta aside: it bounds the probability that a value of one person alone is shown. "
             "no: all of delta is for other answers.",
             "yes",
+            choices=("yes", "no"),
+        )
+
+
+def list_settings(draft: TableDraft) -> Iterator[DeclarationQuestion]:
+    """Yield what is decided by default without being asked, as questions for those who want it otherwise."""
+    if draft.bounded_columns:
+        yield DeclarationQuestion(
+            "outside",
+            "What becomes of values beyond the bounds?",
+            "clamp: they count as the bound; drop: the row does not count where the column is used. For some columns: "
+            "age = drop; rest = clamp.",
+            "numbers count as the bound, days and moments are left out",
+        )
+    yield DeclarationQuestion(
+        "adjacency",
+        "What about one person stays hidden?",
+        "add-remove: whether the person is in the table at all. replace-one: what the person's rows say, but not how "
+        "many people there are.",
+        ADJACENCIES[0],
+        choices=ADJACENCIES,
+    )
+    yield DeclarationQuestion(
+        "accountant",
+        "How do the costs of answers add up?",
+        "zcdp: many answers cost less together, and the guarantee fails with probability delta. pure: epsilons are "
+        "added, without a delta; no values can be discovered.",
+        ACCOUNTANTS[0],
+        choices=ACCOUNTANTS,
+    )
+    if draft.accountant == "zcdp":
+        yield DeclarationQuestion(
+            "delta",
+            "With which probability may the guarantee fail (delta)?",
+            "It is to be well below one in the number of rows, such as 1e-6.",
+            "1e-6, or less for many rows",
         )
 
 

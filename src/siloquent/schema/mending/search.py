@@ -79,7 +79,12 @@ def _reads_differently(text: str, changed: str, read: Read) -> bool:
 
 
 def _mend_syntax(text: str, wrong: SchemaError, read: Read) -> Fix:
-    corrected = find_corrected_line(text, _read_line(wrong), lambda changed: _is_read(changed, read), _find_fault)
+    corrected = find_corrected_line(
+        text,
+        _read_line(wrong),
+        lambda changed: _is_read(changed, read),
+        lambda changed: _find_fault(changed, wrong.detail),
+    )
     if corrected is None:
         return NO_FIX
     _, old, new = corrected
@@ -91,13 +96,17 @@ def _read_line(wrong: SchemaError) -> int | None:
     return int(found[1]) if found else None
 
 
-def _find_fault(text: str) -> int | None:
-    """Return the line of the first fault of TOML, 0 if it is not known, None if there is none but in a value."""
+def _find_fault(text: str, reason: str) -> int | None:
+    """Return the line of the first fault of TOML, 0 if it is not known, None if there is none but in a value.
+
+    Args:
+        reason: The refusal that is to be mended: where it stays, nothing is.
+    """
     try:
         read_toml(text)
     except SchemaError as wrong:
         line = _read_line(wrong)
-        return line or (0 if "not valid TOML" in wrong.detail else None)
+        return line or (0 if "not valid TOML" in wrong.detail or wrong.detail == reason else None)
     return None
 
 

@@ -20,8 +20,8 @@ from siloquent.errors import RequestError, SiloquentError
 from siloquent.schema.declaring import ColumnHeader, DeclarationQuestion, GivenAnswers, TableDraft, find_next_question
 from siloquent.schema.declaring.draft import apply_answers
 from siloquent.schema.declaring.kept_files import DeclarationFiles, require_table_name
-from siloquent.schema.declaring.questions import answer_question, list_open_questions
-from siloquent.schema.declaring.summary import describe_columns, describe_rest
+from siloquent.schema.declaring.questions import answer_question, list_open_questions, list_settings
+from siloquent.schema.declaring.summary import describe_columns, describe_table
 from siloquent.server.access.tokens import Principal
 from siloquent.server.declaring import Precondition, require_source, write_declaration
 from siloquent.server.problems import Refused, build_not_found
@@ -220,6 +220,8 @@ def _find_question(draft: TableDraft, asked: Mapping[str, str]) -> DeclarationQu
         if column.is_declarable:
             text = f"What could stand in {column.shown}?"
             return DeclarationQuestion("columns", text, columns=(column,))
+    if (setting := next((one for one in list_settings(draft) if one.key == key), None)) is not None:
+        return setting
     if key in WHOLE and getattr(draft.answers, key) is not None:
         cleared: dict[str, Any] = {key: None}
         reopened = replace(draft, answers=replace(draft.answers, **cleared))
@@ -308,8 +310,9 @@ def _render_summary(
         table=draft.name,
         columns=describe_columns(draft),
         declarable=[column.is_declarable for column in draft.columns],
-        rest=describe_rest(draft),
+        rest=describe_table(draft),
         answers=[(key, said) for key in WHOLE if (said := getattr(draft.answers, key)) is not None],
+        settings=[(one.key, getattr(draft.answers, one.key) or one.default) for one in list_settings(draft)],
         source=draft.source,
         problem=problem,
     )
