@@ -27,7 +27,7 @@ def parse_reading_lines(reading: Sequence[str] | None) -> str:
 
 @contextmanager
 def suggest_reading(options: Options, lines: str) -> Iterator[None]:
-    """Where a file cannot be read, offer this command with the setting that reads it: there is no table file yet."""
+    """Offer this command with the setting that reads a file that cannot be read: there is no table file yet."""
     from siloquent.schema.reading import add_suggested_setting
 
     try:

@@ -87,12 +87,12 @@ class TableDraft:
 
     @property
     def adjacency(self) -> str:
-        """What stays hidden of a person: ``add-remove`` or ``replace-one``."""
+        """The part of a person that stays hidden: ``add-remove`` or ``replace-one``."""
         return self.answers.adjacency or ADJACENCIES[0]
 
     @property
     def accountant(self) -> str:
-        """How costs add up: ``zcdp`` or ``pure``."""
+        """The rule by which costs add up: ``zcdp`` or ``pure``."""
         return self.answers.accountant or ACCOUNTANTS[0]
 
 
