@@ -195,19 +195,35 @@ def _write_epoch(session: Any, condition: Precondition, schema: TableSchema, tom
 @contextmanager
 def _replaced(folder: Path, table: str, toml: str, session: Any) -> Iterator[None]:
     """Replace a table file; if the block fails, put the old one back, and the ledger's limits with it."""
-    file = folder / "schemas" / f"{table}.toml"
-    old = file.read_text("utf-8") if file.exists() else None
-    _replace(folder, table, toml)
+    schemas, mark = folder / "schemas", secrets.token_hex(4)  # allowed: file names, no noise
+    file, new, kept = schemas / f"{table}.toml", schemas / f".{table}.{mark}", schemas / f".{table}.{mark}.kept"
+    old = file.read_bytes() if file.exists() else None
     try:
-        yield
-    except BaseException:  # allowed: whatever went wrong, the old file stands again, and it is raised again
-        if old is None:
-            file.unlink()
-        else:
-            _replace(folder, table, old)
-            with suppress(SiloquentError):  # some of the limits may have been changed
-                session.set_budget(table)
-        raise
+        if old is not None:
+            _write_durably(kept, old)  # before the new one: on a disk that is full by then it could not be written
+        _write_durably(new, toml.encode())
+        os.replace(new, file)
+        try:
+            yield
+        except BaseException:  # allowed: whatever went wrong, the old file stands again, and it is raised again
+            if old is None:
+                file.unlink()
+            else:
+                os.replace(kept, file)
+                with suppress(SiloquentError):  # some of the limits may have been changed
+                    session.set_budget(table)
+            raise
+    finally:
+        for building in (new, kept):
+            building.unlink(missing_ok=True)
+
+
+def _write_durably(file: Path, content: bytes) -> None:
+    """Write a file so that it is whole after a power cut, too."""
+    with file.open("wb") as out:
+        out.write(content)
+        out.flush()
+        os.fsync(out.fileno())
 
 
 def require_source(allowed: tuple[str, ...], source: str, folder: Path, table: str) -> None:
@@ -270,10 +286,3 @@ def require_name(table: str, toml: str, folder: Path) -> None:
         )
     if parse_schema(toml, DomainFolder(folder)).name != table:
         raise SchemaError(f"The text declares a table other than {table!r}.", fix=f'name = "{table}"')
-
-
-def _replace(folder: Path, table: str, toml: str) -> None:
-    """Write a table file atomically."""
-    building = folder / "schemas" / f".{table}.{secrets.token_hex(4)}"  # allowed: a name or a key, no noise
-    building.write_text(toml, encoding="utf-8", newline="")
-    os.replace(building, folder / "schemas" / f"{table}.toml")

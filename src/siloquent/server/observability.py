@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import io
 import json
 import logging
-import logging.handlers
 import os
 import time
 import uuid
@@ -17,11 +15,14 @@ from typing import Any
 from siloquent.errors import SchemaError
 from siloquent.server.access.denials import Denials
 from siloquent.server.access.limits import Places
+from siloquent.server.file_failures import UNREADABLE, FileFailure, explain_file_failure
 from siloquent.server.store import Store
 
 Message = MutableMapping[str, Any]
 Send = Callable[[Message], Awaitable[None]]
 STDERR = "-"
+_STDERR_FILE = 2
+_log = logging.getLogger("siloquent.server")
 LOGGERS = ("siloquent.server", "siloquent.jobs", "siloquent.keeper")
 """Loggers of the server that write a line for a failure of its files, which may last for days."""
 BUCKETS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
@@ -44,6 +45,7 @@ METRICS = MappingProxyType(
         "siloquent_process_open_files": "The files and sockets that the server's own process has open.",
         "siloquent_backup_age_seconds": "How old the newest backup is; -1: none was made.",
         "siloquent_jobs_failed_turns_total": "Times that the queue could not be looked at: a locked or full store.",
+        "siloquent_access_log_lost_total": "Lines of the access log that could not be written.",
         "siloquent_denials": "Refusals on record, failed logins among them.",
         "siloquent_federation_readable": "1 if the bundle and journal of the workspace's role can be read.",
         "siloquent_federation_sessions": "Sessions of the workspace's federation, by state.",
@@ -65,7 +67,7 @@ class Metrics:
         self.denials = Denials(store)
         self._requests: Counter[tuple[str, str, int]] = Counter()
         self._answers, self._answer_seconds, self._within = 0, 0.0, [0] * len(BUCKETS)
-        self._log = _build_handler(log)
+        self.log = AccessLog(log) if log else None
 
     def record_request(self, scope: MutableMapping[str, Any], request: str, status: int, seconds: float) -> None:
         """Count and log an answered request."""
@@ -77,7 +79,7 @@ class Metrics:
         if spent is not None:
             self._answers, self._answer_seconds = self._answers + 1, self._answer_seconds + seconds
             self._within = [count + (seconds <= most) for count, most in zip(self._within, BUCKETS, strict=True)]
-        if self._log is not None:
+        if self.log is not None:
             line = {
                 "at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
                 "request": request,
@@ -89,7 +91,7 @@ class Metrics:
                 "spent": spent,
                 "ms": round(seconds * 1000),
             }
-            self._log.emit(logging.LogRecord("siloquent.access", logging.INFO, "", 0, json.dumps(line), None, None))
+            self.log.write(json.dumps(line))
 
     def render_lines(self) -> list[str]:
         """Return the counters of requests and answers in Prometheus' text format."""
@@ -107,6 +109,8 @@ class Metrics:
             f'siloquent_charge_seconds_bucket{{le="+Inf"}} {self._answers}',
             f"siloquent_charge_seconds_sum {self._answer_seconds:.6f}",
             f"siloquent_charge_seconds_count {self._answers}",
+            "# TYPE siloquent_access_log_lost_total counter",
+            f"siloquent_access_log_lost_total {0 if self.log is None else self.log.lost}",
             "# TYPE siloquent_denials gauge",
             f"siloquent_denials {self.denials.count()}",
         ]
@@ -140,24 +144,55 @@ class MetricsMiddleware:
             self._watch.record_request(scope, request, status, time.monotonic() - started)
 
 
-def _build_handler(log: str) -> logging.Handler | None:
-    """Return the log's handler: none, standard error, or a file private to this user, reopened when it is moved."""
-    if not log:
-        return None
-    if log == STDERR:
-        return logging.StreamHandler()
-    try:
-        return _PrivateLogFile(log, encoding="utf-8")
-    except OSError as failed:
-        raise SchemaError(
-            f"[server] access_log names {log}, which cannot be written: {failed.strerror}.",
-            fix="make its folder for the user that serves (LogsDirectory= in a unit), or leave access_log out",
-        ) from None
+class AccessLog:
+    """One line per request, in a file private to this user, reopened once it is moved, or on standard error.
+
+    A line that cannot be written ends no request: ``failure`` says why until one is written again, ``lost`` counts.
+
+    Raises:
+        SchemaError: the file cannot be opened.
+    """
+
+    def __init__(self, place: str) -> None:
+        self._place, self._rest = place, b""
+        self.failure: FileFailure | None = None
+        self.lost = 0
+        try:
+            self._file = _STDERR_FILE if place == STDERR else _open_private(place)
+        except OSError as failed:
+            raise SchemaError(
+                f"[server] access_log names {place}, which cannot be written: {failed.strerror}.",
+                fix="make its folder for the user that serves (LogsDirectory= in a unit), or leave access_log out",
+            ) from None
+
+    def write(self, line: str) -> None:
+        """Append a line, after the rest of one that was written in part."""
+        whole = line.encode("utf-8", "backslashreplace") + b"\n"
+        pending = self._rest + whole
+        try:
+            if self._is_moved():
+                os.close(self._file)
+                self._file, pending = _open_private(self._place), whole
+            while pending:
+                pending = pending[os.write(self._file, pending) :]
+            self._rest, self.failure = b"", None
+        except OSError as failed:
+            self.failure = explain_file_failure(failed) or UNREADABLE
+            _log.warning("the access log could not be written: %s", failed.strerror)
+            is_lost = len(pending) >= len(whole)
+            self.lost += is_lost
+            self._rest = pending[: -len(whole)] if is_lost else pending
+
+    def _is_moved(self) -> bool:
+        if self._place == STDERR:
+            return False
+        try:
+            there = os.stat(self._place)
+        except FileNotFoundError:
+            return True
+        return not os.path.samestat(there, os.fstat(self._file))
 
 
-class _PrivateLogFile(logging.handlers.WatchedFileHandler):
-    """A file that only this user may read, also after it is moved away and created again."""
-
-    def _open(self) -> io.TextIOWrapper:
-        file = os.open(self.baseFilename, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-        return os.fdopen(file, "a", encoding=self.encoding)
+def _open_private(place: str) -> int:
+    """Open a file for appending that only this user may read."""
+    return os.open(place, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import resource
 import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 
-from benchmarks.trials.served import client_of, running, token
+from benchmarks.doors.jobs import SPECS, job_workspace, small_disk
+from benchmarks.trials.served import ask, client_of, running, token
 from journeys.clinic import WARDS
 from journeys.served import clinic_workspace, serving
 from siloquent.api import open_session
+from siloquent.session import WorkspaceSession
 
 SPEC = {"table": "visits", "budget": {"epsilon": "1"}, "columns": ["age"]}
 LONG = {"task": "synth", "spec": {**SPEC, "columns": ["x" * 60_000]}}
@@ -23,6 +30,28 @@ LONG = {"task": "synth", "spec": {**SPEC, "columns": ["x" * 60_000]}}
 def charges(folder: Path) -> int:
     with open_session(folder) as session:
         return sum(entry.kind == "reserve" for entry in session.ledger.iter_entries())
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    with small_disk(tmp_path) as place:
+        if place is None:
+            pytest.skip("mounting a small disk needs root")
+        yield place
+
+
+@contextmanager
+def filled(disk: Path, *, but: int = 0) -> Iterator[None]:
+    """Fill a disk for as long as the block runs, ``but`` for some bytes."""
+    filler = disk / "filler"
+    with suppress(OSError), filler.open("wb", buffering=0) as file:
+        while True:
+            file.write(bytes(2**12))
+    os.truncate(filler, max(0, filler.stat().st_size - but))
+    try:
+        yield
+    finally:
+        filler.unlink(missing_ok=True)
 
 
 def require_refused(found: httpx.Response, status: int, code: str) -> None:
@@ -106,3 +135,99 @@ def test_a_process_that_may_not_write_loses_and_spends_nothing(tmp_path: Path) -
         assert owner.post("/v1/tokens", json={"name": "cy", "role": "analyst"}).status_code == 201
         assert owner.post("/v1/ledger/verify").json()["ok"]
     assert charges(folder) == 2
+
+
+QUESTION = "SELECT ward, COUNT(*) FROM visits GROUP BY ward ERROR 3 REUSE NONE"
+ROOMS = (0, 8, 24, 40, 56, 72, 96, 128)
+"""What a full disk has left, in KiB."""
+
+
+@pytest.mark.slow
+def test_whatever_room_a_full_disk_has_left_each_charge_has_its_answer_and_nothing_is_torn(disk: Path) -> None:
+    """The server's files are of several sizes: with some bytes left, one is written and the next one is not."""
+    folder = job_workspace(disk / "w")
+    texts = [token(folder, name, role) for name, role in (("ana", "analyst"), ("boss", "owner"), ("eye", "operator"))]
+    requests, said = 0, disk.parent / "said"
+
+    def counted(_: httpx.Response) -> None:
+        nonlocal requests
+        requests += 1
+
+    with (
+        said.open("wb") as log,
+        running(folder, said=log, ACCESS_LOG=str(disk / "access.log"), SLOT_COUNTS_MS="1", JOBS="1") as server,
+        client_of(server, texts[0]) as ana,
+        client_of(server, texts[1]) as boss,
+        client_of(server, texts[2]) as eye,
+    ):
+        for client in (ana, boss, eye):
+            client.event_hooks = {"response": [counted]}
+        file = folder / "schemas" / "visits.toml"
+        assert (ask(ana, "first", QUESTION).status_code, eye.get("/readyz").status_code) == (200, 200)
+        for number, room in enumerate(ROOMS):
+            written = file.read_text().replace("size_hint = 300", f"size_hint = 30{number % 10}")
+            with filled(disk, but=1024 * room):
+                full = {
+                    "answer": ask(ana, f"k{room}", QUESTION),
+                    "job": send_job(ana, f"j{room}"),
+                    "table": boss.put("/v1/tables/visits", json={"toml": written}),
+                    "upload": boss.post("/v1/uploads", content=b"a,b\n" + b"1,2\n" * 50_000),
+                }
+                ready = eye.get("/readyz")
+                assert (ready.status_code, ready.json()["code"]) == (503, "not_ready")
+            told = {name: one.status_code for name, one in full.items()}
+            assert set(told.values()) <= {200, 201, 202, 429, 507}, told
+            assert all(one.json()["spent"] == "nothing" for one in full.values() if one.status_code == 507), full
+            answer = ask(ana, f"k{room}", QUESTION).raise_for_status().json()
+            assert told["answer"] == 507 or full["answer"].json()["rows"] == answer["rows"]
+            while send_job(ana, f"j{room}").status_code == 429:  # too many are unfinished
+                time.sleep(0.2)
+            assert (file.read_text() == written) or told["table"] == 507
+            assert [one.name for one in file.parent.iterdir()] == [file.name]
+        for job in ana.get("/v1/jobs").json()["jobs"]:
+            done: dict[str, Any] = job
+            while done["state"] in ("queued", "running"):
+                done = ana.get(f"/v1/jobs/{job['id']}", params={"wait": 25}).json()
+            assert done["state"] == "done", done
+        assert eye.get("/readyz").status_code == 200
+        (lost,) = [one for one in eye.get("/metrics").text.splitlines() if one.startswith("siloquent_access_log_lost")]
+        assert boss.post("/v1/ledger/verify").json()["ok"]
+    reserved = keys(folder)
+    assert (max(reserved.values()), len(reserved)) == (1, 1 + 2 * len(ROOMS))
+    lines = [json.loads(line) for line in (disk / "access.log").read_text().splitlines()]
+    starts = sum(line["route"] == "page:healthz" for line in lines)
+    assert 0 < len(lines) - starts == requests - int(lost.split()[1]) < requests
+    assert said.stat().st_size < 5_000, said.read_text()
+
+
+def send_job(client: httpx.Client, key: str) -> httpx.Response:
+    return client.post("/v1/jobs", json={"task": "share", "spec": SPECS["share"]}, headers={"Idempotency-Key": key})
+
+
+def keys(folder: Path) -> Counter[str]:
+    with open_session(folder) as session:
+        return Counter(str(entry.body["key"]) for entry in session.ledger.iter_entries() if entry.kind == "reserve")
+
+
+def test_a_declaration_for_which_the_ledger_has_no_room_leaves_the_one_before(
+    disk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = clinic_workspace(disk / "w")
+    file = folder / "schemas" / "visits.toml"
+    set_budget, text = WorkspaceSession.set_budget, file.read_text()
+
+    def without_room(session: WorkspaceSession, *arguments: Any) -> Any:
+        no_more_room.enter_context(filled(disk))
+        set_budget(session, *arguments)
+        no_room()
+
+    with serving(folder) as served, served.client("owner") as owner:
+        body = {"toml": text.replace('epsilon = "1000"', 'epsilon = "2000"')}
+        assert served.ask("ana", WARDS, "k").status_code == 200
+        with monkeypatch.context() as patched, ExitStack() as no_more_room:
+            patched.setattr(WorkspaceSession, "set_budget", without_room)
+            assert owner.put("/v1/tables/visits", json=body).status_code == 507
+        assert file.read_text() == text
+        assert [one.name for one in file.parent.iterdir()] == [file.name]
+        put = owner.put("/v1/tables/visits", json=body)
+        assert (put.status_code, file.read_text()) == (200, body["toml"])

@@ -54,12 +54,15 @@ async def openapi(request: Request) -> Response:
 
 @router.get("/readyz")
 async def readyz(request: Request, person: CurrentUser) -> Response:
-    """The ledger can be read, the store written, the queue of jobs is worked off, and the disk has room."""
+    """The ledger can be read, store and access log written, the queue of jobs is worked off, and the disk has room."""
     house, folder = get_app_state(request), Path(request.app.state.folder)
     for part, worker in (("The queue of jobs", house.jobs.runner), ("The record of refusals", house.keeper)):
         if not worker.is_well:
             told = worker.failure or _UNKNOWN
             raise _build_not_ready(f"{part} is not processed. {told.detail}", told.fix)
+    log = house.watch.log
+    if log is not None and log.failure is not None:
+        raise _build_not_ready(f"The access log is not written. {log.failure.detail}", log.failure.fix)
     if shutil.disk_usage(folder).free < MIN_FREE_BYTES:
         raise _build_not_ready("The disk of the workspace is almost full.", FULL.fix)
     async with house.room.hold_place(person.name):
