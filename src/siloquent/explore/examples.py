@@ -84,9 +84,14 @@ def _find_working(session: WorkspaceSession, text: str, refused: RequestError, m
         return build_fix(AskWith(quoted))
     if mended := mend(text, schemas, wrong=refused):
         return build_fix(AskWith(mended))
-    examples = (_make_askable(example, schemas) for schema in schemas for example in _iter_examples(schema))
-    example = next(filter(None, examples), "")
+    example = find_example(schemas)
     return build_fix(AskWith(example)) if example else build_fix(run("tables"))
+
+
+def find_example(schemas: Sequence[TableSchema]) -> str:
+    """Return a question about one of the tables that can be asked; "" if there is none."""
+    examples = (_make_askable(example, schemas) for schema in schemas for example in _iter_examples(schema))
+    return next(filter(None, examples), "")
 
 
 def list_sample_questions(schema: TableSchema) -> list[list[str]]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 from siloquent.errors import AccuracyUnreachable, BudgetExceeded, RequestError, SiloquentError, UnknownName
 from siloquent.explore.default_accuracy import state_accuracy
+from siloquent.explore.examples import find_example
 from siloquent.explore.mending.search import mend
 from siloquent.explore.plan.planner import compute_allowed_cost, find_least_error, plan
 from siloquent.explore.plan.reuse.plans import find_most_exact_with_reuse, resolve_wish
@@ -99,7 +100,7 @@ def _mend(session: WorkspaceSession, query: Query, refused: SiloquentError) -> F
             is_public and (refused.remedy.find(AskWith) or refused.code != "unknown_name")
         ):
             # The same question about only its first table: another private one may be unknown to the asker.
-            mended = mend(render_offer(replace(query, join=None)), [asked])
+            mended = mend(render_offer(replace(query, join=None)), [asked]) or find_example([asked])
             return build_fix(AskWith(mended)) if mended else refused.remedy or build_fix(run("show", asked.name))
         others = [] if query.join is None else list(asked.public)
         if not others and (mended := mend(render_offer(query), [asked], wrong=refused)):

@@ -267,6 +267,23 @@ class NullTest:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class TruthValue:
+    """The truth of ``test`` as a value: where it is UNKNOWN, NULL, or left out if one of ``sides`` is."""
+
+    test: Node
+    sides: tuple[Node, ...]
+
+    def evaluate(self, rows: Batch) -> Evaluated:
+        """Compute the value in each row."""
+        found = self.test.evaluate(rows)
+        left_out = np.zeros(len(found.states), dtype=bool)
+        for side in self.sides:
+            left_out |= side.evaluate(rows).states == UNKNOWN
+        states = np.where(found.states == KNOWN, KNOWN, np.where(left_out, UNKNOWN, NULL)).astype(np.int8)
+        return Evaluated.from_parts(found.data, states)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Opposite:
     """NOT."""
 

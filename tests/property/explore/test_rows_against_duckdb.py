@@ -106,6 +106,40 @@ FUNCTIONS = [
     "SELECT COUNT(*) FILTER (WHERE CAST(cut * 7 AS INTEGER) = 3) AS a, "
     "COUNT(*) FILTER (WHERE price::DECIMAL(12, 1) > 5.1) AS b, "
     "COUNT(*) FILTER (WHERE CAST(seen AS DATE) = DATE '2024-02-03') AS c FROM visits",
+    "SELECT week(came) AS w, COUNT(*) AS n FROM visits GROUP BY w HAVING n > 0 ORDER BY w",
+    "SELECT COUNT(*) FILTER (WHERE dayofyear(came) > 200) AS a, COUNT(*) FILTER (WHERE extract(week FROM gone) = 52) "
+    "AS b, COUNT(*) FILTER (WHERE extract(doy FROM gone) <= 31) AS c FROM visits",
+    "SELECT strftime(came, '%Y-%m') AS m, COUNT(*) AS n FROM visits GROUP BY m HAVING n > 0 ORDER BY m",
+    "SELECT strftime(seen, '%d.%m. %H') AS m, COUNT(*) AS n FROM visits GROUP BY m HAVING n > 0 ORDER BY m",
+    *(
+        f"SELECT SUM(date_diff('{unit}', came, gone)) AS s, AVG(date_diff('{unit}', came, seen)) AS t FROM visits"
+        for unit in ("year", "quarter", "month", "day")
+    ),
+    *(
+        f"SELECT COUNT(*) FILTER (WHERE date_diff('{unit}', came, gone) > {less}) AS a, COUNT(*) FILTER (WHERE "
+        f"date_diff('{unit}', came, seen) % 7 = 3) AS b FROM visits"
+        for unit, less in (("hour", 500), ("minute", -40_000), ("second", 0))
+    ),
+    "SELECT COUNT(*) FILTER (WHERE seen - TIMESTAMP '2024-02-01 00:10:00' > INTERVAL 60 MINUTE) AS a, COUNT(*) FILTER "
+    "(WHERE date_diff('month', came, DATE '2024-05-31') >= 7) AS b FROM visits",
+    "SELECT concat(ward, '-', town) AS k, COUNT(*) AS n FROM visits GROUP BY k HAVING n > 0 ORDER BY k",
+    "SELECT COUNT(*) FILTER (WHERE mod(age + days, 7) = 1) AS a, "
+    "COUNT(*) FILTER (WHERE mod(age, nullif(days, 0)) = 1) AS b, "
+    "SUM(power(days, 3)) AS c, COUNT(*) FILTER (WHERE pow(cut, 2) > 0.3) AS d FROM visits",
+    "SELECT COUNT(*) FILTER (WHERE starts_with(note, 'A') OR ends_with(town, 'g')) AS a, "
+    "COUNT(*) FILTER (WHERE NOT contains(lower(note), 'b')) AS b, COUNT(*) FILTER (WHERE char_length(town) > 1) AS c "
+    "FROM visits",
+    "SELECT age >= 65 AS old, COUNT(*) AS n FROM visits GROUP BY age >= 65 ORDER BY n",
+    "SELECT price > parts AS k, ward IS NULL AS w, COUNT(*) AS n FROM visits GROUP BY 1, 2 HAVING n > 0 ORDER BY n",
+    "SELECT age BETWEEN 18 AND 65 OR ill AS k, COUNT(*) AS n FROM visits GROUP BY k ORDER BY n",
+    "SELECT COUNT(*) FILTER (WHERE (age > 50) = ill) AS a, COUNT(*) FILTER (WHERE NOT ((price > parts) = (age < 9))) "
+    "AS b FROM visits",
+    "SELECT SUM(CAST(ill AS INTEGER)) AS s, AVG(ill::INT) AS t, SUM((age > days * 9)::INT) AS u FROM visits",
+    "SELECT COUNT(DISTINCT age // 10) AS a, COUNT(DISTINCT age * days) AS b, COUNT(DISTINCT price > parts) AS c, "
+    "COUNT(DISTINCT upper(ward)) AS d FROM visits",
+    "SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward ORDER BY n / 2 DESC, ward",
+    "WITH t AS (SELECT *, age - 18 AS over FROM visits WHERE age >= 18), u AS (SELECT *, over * 2 AS two "
+    "FROM t) SELECT SUM(over) AS a, SUM(two + age) AS b, SUM(days) AS c FROM u",
 ]
 
 

@@ -80,6 +80,12 @@ SLIPS = {
     "SELECT cost, COUNT(*) FROM visits GROUP BY cost ERROR 500": (
         "SELECT cost // 100, COUNT(*) FROM visits GROUP BY cost // 100 ERROR 500"
     ),
+    "SELECT COUNT(DISTINCT patient), COUNT(*) FROM visits ERROR 500, 500 AT MOST 0 GROUPS EACH": (
+        "SELECT COUNT(DISTINCT patient), COUNT(*) FROM visits ERROR 500, 500 AT MOST 1 GROUPS EACH"
+    ),
+    "SELECT COUNT(DISTINCT cost * age * 3.001), COUNT(*), SUM(age) AS s FROM visits ERROR 5, 500, 9000": (
+        "SELECT COUNT(*), SUM(age) AS s FROM visits ERROR 500, 9000"
+    ),
     "SELECT order, COUNT(*) FROM Loans GROUP BY order ERROR 50": (
         'SELECT "order", COUNT(*) FROM Loans GROUP BY "order" ERROR 50'
     ),

@@ -29,6 +29,7 @@ _CLAUSE = re.compile(
     re.IGNORECASE,
 )
 _OF_COLUMN = re.compile(r"\b(?!COUNT\b)[A-Za-z_]+\s*\(\s*[^*()\s][^()]*\)", re.IGNORECASE)
+_GROUPS_EACH = re.compile(r"\bAT\s+MOST\s+\S+\s+GROUPS?\s+EACH\b", re.IGNORECASE)
 _PRICE = re.compile("ERROR|BUDGET")
 _ERROR = re.compile(r"ERROR [\d.]+(?: PERCENT| ROWS)?(?:, [\d.]+(?: PERCENT| ROWS)?)*")
 
@@ -189,6 +190,9 @@ def _list_by_refusal(text: str, refused: SiloquentError) -> Iterator[str]:
         if meant is not None:
             yield render_offer(meant)
         yield re.sub(rf"(?<!\w){re.escape(refused.name)}(?!\w)", lambda _: str(refused.near), text)
+    if refused.detail.startswith("AT MOST"):
+        yield _GROUPS_EACH.sub("AT MOST 1 GROUPS EACH", text)
+        yield _GROUPS_EACH.sub("", text)
     offered = refused.remedy.find(AskWith)
     if offered is not None and offered.question and offered.change and not _PRICE.match(offered.change):
         yield offered.question

@@ -116,8 +116,8 @@ def plan_query(query: Query, schema: TableSchema, *, left: Cost) -> QueryPlan:
         AccuracyUnreachable: the budget would not cover all of it.
     """
     check_joined(query, schema)  # an impossible join is refused before anything else is checked
-    check_distinct(query, schema)
     schema = add_summed(query, schema)
+    check_distinct(query, schema)
     _check_computed(query, schema)
     if not query.is_composite:
         return QueryPlan(query, schema, PlanStep((plan(query, schema, left=left),)), left)

@@ -13,6 +13,7 @@ from siloquent.explore.spec.predicate import (
     FUNCTIONS,
     JOIN,
     PARAMETRIC,
+    SEVERAL,
     And,
     Arithmetic,
     Branch,
@@ -187,8 +188,8 @@ def _(expression: Value, depth: int) -> Iterable[str]:
 
 @_iter_attributes.register
 def _(expression: Call, depth: int) -> Iterable[str]:
-    if expression.function not in ((*CHOICES, *PARAMETRIC, JOIN) if expression.more else FUNCTIONS):
-        known = ", ".join(dict.fromkeys(FUNCTIONS + PARAMETRIC + CHOICES))
+    if expression.function not in ((*CHOICES, *PARAMETRIC, *SEVERAL, JOIN) if expression.more else FUNCTIONS):
+        known = ", ".join(dict.fromkeys(FUNCTIONS + PARAMETRIC + SEVERAL + CHOICES))
         raise RequestError(f"Unknown function {expression.function[:40]!r}. Known: {known}.")
     if expression.function in PARAMETRIC and not all(isinstance(one, Value) for one in expression.more):
         raise RequestError(f"{expression.function} takes constants after its first argument.", fix="round(cost, 2)")

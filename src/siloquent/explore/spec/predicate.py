@@ -18,14 +18,16 @@ CompareOp = Literal["=", "!=", "<", "<=", ">", ">="]
 ArithmeticOp = Literal["+", "-", "*", "/", "//", "%"]
 FUNCTIONS = (
     *("abs", "sign", "round", "floor", "ceil"),
-    *("year", "quarter", "month", "day", "hour", "minute", "dayofweek"),
+    *("year", "quarter", "month", "day", "hour", "minute", "dayofweek", "week", "dayofyear"),
     *("lower", "upper", "trim", "ltrim", "rtrim", "length"),
 )
 """Functions of one value."""
-PARAMETRIC = ("round", "substring", "date_trunc", "date_add")
-"""Functions of one value and constants: decimal places; first letter and number of letters; a unit of time."""
+PARAMETRIC = ("round", "substring", "date_trunc", "date_add", "strftime")
+"""Functions of one value and constants: decimal places, letters, a unit of time, a format."""
 JOIN = "||"
 """The function that joins two texts."""
+SEVERAL = ("concat", "date_diff")
+"""Functions of several values: texts, of which NULL is empty; two dates and a unit of time."""
 CHOICES = ("coalesce", "nullif", "greatest", "least")
 """Functions of several values of one type that return one of them, or NULL."""
 MAX_NAME_LENGTH = 128
@@ -167,6 +169,20 @@ class Not:
 
 
 Predicate = Compare | InList | Like | IsNull | And | Or | Not
+
+
+def build_truth(test: Predicate) -> Case:
+    """Return a condition as a value: TRUE, FALSE, or NULL where it is UNKNOWN."""
+    return Case((Branch(test, Value(True)), Branch(Not(test), Value(False))))
+
+
+def find_truth(case: Case) -> Predicate | None:
+    """Find the condition whose truth ``case`` is; None if it is another one."""
+    if len(case.branches) != 2 or case.otherwise != Value(None):
+        return None
+    first, second = case.branches
+    is_truth = (first.value, second.value) == (Value(True), Value(False)) and second.test == Not(first.test)
+    return first.test if is_truth else None
 
 
 def check_name(name: str, what: str) -> None:

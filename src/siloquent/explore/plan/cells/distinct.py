@@ -22,9 +22,9 @@ from siloquent.explore.plan.limits import passes
 from siloquent.explore.plan.public_joins import inline_join
 from siloquent.explore.spec.aggregates import Aggregate, Count, Distinct
 from siloquent.explore.spec.language.refusals import quote_name
-from siloquent.explore.spec.language.render import render, render_aggregate
+from siloquent.explore.spec.language.render import render, render_aggregate, render_offer
 from siloquent.explore.spec.language.sql import EVERY_ROW
-from siloquent.explore.spec.query import Cube, GroupBy, Query, Ranges, SomeGroups
+from siloquent.explore.spec.query import Accuracy, Cube, GroupBy, Query, Ranges, SomeGroups
 from siloquent.fixes import AskWith, FixLike
 from siloquent.maths.sensitivity.linear import Sensitivity
 from siloquent.schema import MAX_CELLS, Attribute, TableSchema
@@ -40,6 +40,8 @@ def check_distinct(query: Query, schema: TableSchema) -> None:
         if not isinstance(aggregate, Distinct):
             continue
         attribute = schema.domain[aggregate.attribute]
+        if attribute.is_countable and passes(attribute.steps, MAX_CELLS) and not _names_users(attribute, schema):
+            raise _build_too_many(attribute, fix=_suggest_without(query, aggregate))
         if attribute.is_countable or _names_users(attribute, schema):
             continue
         if schema.unit.kind == "row":
@@ -59,6 +61,28 @@ def _suggest(query: Query, wrong: Aggregate, right: Aggregate) -> FixLike:
     if right in query.bounded:
         return f"remove {render_aggregate(wrong)}"
     return AskWith(render(replace_aggregate(query, wrong, right)), render_aggregate(right))
+
+
+def _suggest_without(query: Query, wrong: Aggregate) -> FixLike:
+    """Return ``query`` without ``wrong``, if it asks for something else and shows its aggregates as they are."""
+    left = [place for place, item in enumerate(query.items) if item.aggregate != wrong]
+    if not left or query.presentation is not None or query.having is not None or query.top is not None:
+        return "declare a coarser grid"
+    promise = query.promise
+    if isinstance(promise, Accuracy):
+        first, *more = (promise.bounds[place] for place in left)
+        promise = replace(promise, error=first.error, percent=first.percent, more=tuple(more))
+    item, *others = (query.items[place] for place in left)
+    asked = replace(query, aggregate=item.aggregate, alias=item.alias, others=tuple(others), promise=promise)
+    return AskWith(render_offer(asked), f"{render_aggregate(item.aggregate)} without {render_aggregate(wrong)}")
+
+
+def _build_too_many(attribute: Attribute, where: str = "", *, fix: FixLike) -> RequestError:
+    return RequestError(
+        f"COUNT(DISTINCT {quote_name(attribute.name)}) would tell apart {attribute.steps:,} values{where}; "
+        f"the limit is {MAX_CELLS:,} in total.",
+        fix=fix,
+    )
 
 
 def _names_users(attribute: Attribute, schema: TableSchema) -> bool:
@@ -145,11 +169,8 @@ def _require_few_values(attribute: Attribute, keys: Sequence[GroupKey]) -> None:
     groups = math.prod(len(key.labels) for key in keys if key.attribute != attribute.name)
     if passes(groups * attribute.steps, MAX_CELLS):
         where = f" in each of {groups:,} groups" if groups > 1 else ""
-        raise RequestError(
-            f"COUNT(DISTINCT {quote_name(attribute.name)}) would tell apart {attribute.steps:,} values{where}; "
-            f"the limit is {MAX_CELLS:,} in total.",
-            fix="group by fewer or coarser keys" if groups > 1 else "declare a coarser grid",
-        )
+        fix = "group by fewer or coarser keys" if groups > 1 else "declare a coarser grid"
+        raise _build_too_many(attribute, where, fix=fix)
 
 
 def _bound_change(room: NDArray[np.int64], rows: int, *, replace_one: bool) -> Sensitivity:

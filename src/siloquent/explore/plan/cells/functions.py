@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -45,10 +46,40 @@ CALLS: dict[str, tuple[tuple[str, ...], str, Function]] = {
     "minute": (("moment",), "number", _build_extractor("m", "h", 0)),
     # 1970-01-01 was a Thursday; Sunday is 0.
     "dayofweek": (_TIMES, "number", lambda data: (data.astype("datetime64[D]").astype(np.int64) + 4) % 7),
+    "week": (_TIMES, "number", lambda data: count_weeks(data)),
+    "dayofyear": (_TIMES, "number", _build_extractor("D", "Y", 1)),
     **{name: (("text",), "text", _build_text_function(function)) for name, function in TEXTS.items()},
     "length": (("text",), "number", lambda data: np.array([len(text) for text in data], dtype=np.int64)),
 }
 """Functions of one argument: the kinds that they take, the kind that they return, and what they compute."""
+
+
+def count_weeks(data: NDArray[Any]) -> NDArray[Any]:
+    """Return the ISO week of each moment: the one that holds the first Thursday of a year is its first."""
+    days = data.astype("datetime64[D]").astype(np.int64)
+    thursday = (days - (days + 3) % 7 + 3).astype("datetime64[D]")
+    since = thursday.astype(np.int64) - thursday.astype("datetime64[Y]").astype("datetime64[D]").astype(np.int64)
+    return np.asarray(since // 7 + 1)
+
+
+FORMATS = "YmdHMSyj%"
+"""The letters after % in a format of dates."""
+
+
+def format_dates(data: NDArray[Any], pattern: object) -> NDArray[Any]:
+    """Return each date or moment as a text, as strftime writes it.
+
+    Raises:
+        RequestError: the format has other letters after % than year, month, day and time of day.
+    """
+    letters = re.findall(r"%(.?)", str(pattern), re.DOTALL)
+    if not isinstance(pattern, str) or any(one not in FORMATS or not one for one in letters):
+        raise RequestError(
+            f"A format of dates takes {', '.join(f'%{one}' for one in FORMATS)}.", fix="strftime(day, '%Y-%m')"
+        )
+    texts = [one.strftime(pattern) for one in data.astype("datetime64[s]").tolist()]
+    return np.array(texts, dtype=object)
+
 
 UNITS = {"year": "Y", "quarter": "M", "month": "M", "week": "W", "day": "D", "hour": "h", "minute": "m", "second": "s"}
 """The units of DATE_TRUNC and INTERVAL, and numpy's codes of them."""

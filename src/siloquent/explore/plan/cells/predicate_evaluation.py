@@ -20,7 +20,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from siloquent.errors import RequestError, UnknownName
-from siloquent.explore.plan.cells.functions import CALLS, cut_text, require_unit, shift_dates, truncate_dates
+from siloquent.explore.plan.cells.functions import (
+    CALLS,
+    cut_text,
+    format_dates,
+    require_unit,
+    shift_dates,
+    truncate_dates,
+)
 from siloquent.explore.plan.cells.numbers import (
     COMPARE,
     Values,
@@ -151,6 +158,8 @@ def _(expression: Call, cells: Cells) -> Values:
     inner = _evaluate(expression.argument, cells)
     if expression.more:
         return _evaluate_parametric(expression, inner)
+    if expression.function == "round" and inner.kind == "truth":  # a cast: TRUE is 1
+        return Values(inner.data.astype(np.int64), inner.known, "number")
     if expression.function in _OF_NUMBERS and inner.kind == "number":
         return _OF_NUMBERS[expression.function](inner)
     if expression.function in _OF_NUMBERS:
@@ -185,6 +194,8 @@ def _evaluate_parametric(call: Call, inner: Values) -> Values:
         return Values(np.array(texts, dtype=object), inner.known, "text")
     if inner.kind not in ("day", "moment"):
         raise RequestError(f"{call.function} takes a date, not a {inner.kind}.")
+    if call.function == "strftime":
+        return Values(format_dates(inner.data, constants[0]), inner.known, "text")
     unit = require_unit(constants[-1])
     if call.function == "date_trunc":
         return Values(truncate_dates(inner.data, unit), inner.known, inner.kind)

@@ -6,7 +6,7 @@ Proofs: docs/explanation/computed-columns.md.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from decimal import Decimal
@@ -37,7 +37,7 @@ from siloquent.explore.plan.computed.values import (
 )
 from siloquent.explore.plan.limits import passes
 from siloquent.explore.spec.language.render_conditions import render_expression, render_predicate
-from siloquent.explore.spec.normal_form import FLIPPED, list_attributes
+from siloquent.explore.spec.normal_form import FLIPPED, iter_expressions, list_attributes
 from siloquent.explore.spec.predicate import (
     JOIN,
     And,
@@ -54,6 +54,7 @@ from siloquent.explore.spec.predicate import (
     Or,
     Predicate,
     Value,
+    find_truth,
 )
 from siloquent.schema import Domain
 from siloquent.schema.computed import (
@@ -74,9 +75,12 @@ from siloquent.schema.computed import (
     Recode,
     Round,
     Scale,
+    TruthValue,
 )
 
 _DAY = 86_400
+_UNITS: dict[str, int] = {"day": _DAY, "hour": 3_600, "minute": 60, "second": 1}
+"""The seconds of units of differences. Engines count weeks in several ways."""
 MAX_LOOKED_UP = 4_000_000
 """The most entries of all lookups of a question, of 17 bytes each."""
 
@@ -116,6 +120,8 @@ class Compiler:
 
     def _plan_number(self, call: Call) -> PlannedValue:
         inner, text = self.plan_value(call.argument), render_expression(call)
+        if call.function == "round" and inner.kind == "truth":  # a cast: TRUE is 1
+            return replace(inner, kind="number")
         if inner.kind != "number":
             raise RequestError(f"{call.function} takes a number, not a {inner.kind}.")
         if call.more:
@@ -202,9 +208,50 @@ class Compiler:
         return PlannedValue(node, "number", low, high, step, is_nullable=is_nullable)
 
     def _plan_case(self, expression: Case) -> PlannedValue:
+        if (test := find_truth(expression)) is not None:
+            sides = [self.plan_value(one) for one in _iter_unknown(test)]
+            node = TruthValue(self.plan_test(test), tuple(side.node for side in sides))
+            return PlannedValue(node, "truth", 0, 1, is_nullable=any(side.is_nullable for side in sides))
         tests = [self.plan_test(branch.test) for branch in expression.branches]
         values = [self.plan_value(branch.value) for branch in expression.branches]
         return _choose(tests, [*values, self.plan_value(expression.otherwise)], render_expression(expression))
+
+    def _concat(self, call: Call) -> PlannedValue:
+        """Plan texts one after another, where NULL is an empty text."""
+        text = render_expression(call)
+        values = [self.plan_value(one) for one in (call.argument, *call.more)]
+        if wrong := [value.kind for value in values if value.kind not in ("text", "null")]:
+            raise RequestError(f"concat takes texts, not a {wrong[0]}.", fix="concat(ward, '-', sex)")
+        found = plan_text("")
+        for value in values:
+            if value.is_nullable:
+                value = replace(_join(unify([value, plan_text("")], text), FirstKnown), is_nullable=False)
+            found = join_texts(found, value, text)
+        return found
+
+    def _date_diff(self, call: Call) -> PlannedValue:
+        """Plan the number of beginnings of days, hours, minutes or seconds between two moments."""
+        other, unit = call.more
+        first, last = self.plan_value(call.argument), self.plan_value(other)
+        size = _UNITS.get(str(unit.value) if isinstance(unit, Value) else "", 0)
+        if not size or not {first.kind, last.kind} <= {"day", "moment"}:
+            raise RequestError(
+                f"{render_expression(call)[:200]} takes two dates and a unit: year, quarter, month, day, hour, minute "
+                "or second.",
+                fix="date_diff('day', arrived, departed)",
+            )
+        begun, ended = (
+            replace(
+                one,
+                node=Round(one.node, 1, size, "floor"),
+                low=one.low // size,
+                high=one.high // size,
+            )
+            for one in (first, last)
+        )
+        node = Combine(ended.node, "-", begun.node)
+        is_nullable = first.is_nullable or last.is_nullable
+        return PlannedValue(node, "number", ended.low - begun.high, ended.high - begun.low, is_nullable=is_nullable)
 
     def _plan_arguments(self, call: Call) -> list[PlannedValue]:
         text = render_expression(call)
@@ -287,7 +334,20 @@ _CHOICES: dict[str, Callable[[Compiler, Call], PlannedValue]] = {
     "nullif": Compiler._nullif,
     "greatest": Compiler._extreme,
     "least": Compiler._extreme,
+    "concat": Compiler._concat,
+    "date_diff": Compiler._date_diff,
 }
+
+
+def _iter_unknown(predicate: Predicate) -> Iterator[Expression]:
+    """Yield the expressions whose NULLs make tests in ``predicate`` UNKNOWN."""
+    if isinstance(predicate, (And, Or)):
+        for part in predicate.parts:
+            yield from _iter_unknown(part)
+    elif isinstance(predicate, Not):
+        yield from _iter_unknown(predicate.part)
+    elif not isinstance(predicate, IsNull):
+        yield from (one for one in iter_expressions(predicate) if list_attributes(one))
 
 
 def _plan_constant(value: Value) -> PlannedValue:

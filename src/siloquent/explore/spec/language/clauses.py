@@ -10,7 +10,7 @@ from typing import Literal, cast
 
 from siloquent.errors import RequestError, SyntaxProblem
 from siloquent.explore.spec.aggregates import Aggregate, Count, Distinct, Quantile
-from siloquent.explore.spec.language.conditions import read_predicate
+from siloquent.explore.spec.language.conditions import read_expression, read_predicate
 from siloquent.explore.spec.language.cursor import Cursor
 from siloquent.explore.spec.language.refusals import (
     AGGREGATES,
@@ -103,12 +103,12 @@ def _read_distinct(cursor: Cursor) -> Distinct:
     """Parse the attribute of COUNT(DISTINCT a), in parentheses of its own or not, and the closing one."""
     refusal = cursor.build_refusal(_DISTINCT)
     inner = cursor.take("(")
-    if cursor.token.kind not in ("word", "quoted"):
-        raise refusal
-    name = cursor.take_attribute()
+    cursor.enter_parenthesis()
+    expression = read_expression(cursor)
+    cursor.leave_parenthesis("")
     if not cursor.take(")") or (inner and not cursor.take(")")):
         raise refusal
-    return Distinct(name)
+    return Distinct("", computed=expression)
 
 
 def _read_percentile(cursor: Cursor) -> Aggregate:

@@ -19,6 +19,7 @@ from siloquent.explore.spec.language.functions import (
     read_cast_type,
     read_date_of_today,
     read_function,
+    read_interval_seconds,
 )
 from siloquent.explore.spec.language.literals import read_casts, read_literal
 from siloquent.explore.spec.language.refusals import AGGREGATES, COMPARISONS, OTHER_AGGREGATES, WHY_NOT, Refusal
@@ -52,10 +53,18 @@ from siloquent.explore.spec.predicate import (
     Predicate,
     Through,
     Value,
+    build_truth,
+    find_truth,
     negate,
 )
 
 Node = Expression | Predicate
+_PATTERNS = {
+    **dict.fromkeys(("STARTS_WITH", "STARTSWITH", "PREFIX"), ("", "%")),
+    **dict.fromkeys(("ENDS_WITH", "ENDSWITH", "SUFFIX"), ("%", "")),
+    "CONTAINS": ("%", "%"),
+}
+"""Functions of two texts, as the ends of a pattern around the second."""
 _TESTS = ("IN", "LIKE", "ILIKE", "BETWEEN")
 _EXPRESSIONS = (Column, Value, Arithmetic, Call, Case, Through)
 
@@ -67,7 +76,7 @@ def read_predicate(cursor: Cursor) -> Predicate:
 
 def read_expression(cursor: Cursor) -> Expression:
     """Parse the expression at the cursor: ``year(day)``."""
-    return _require_expression(cursor, cursor.token.start, _read_sum(cursor))
+    return _require_expression(cursor, cursor.token.start, _read_or(cursor))
 
 
 def read_conjunction(cursor: Cursor) -> Predicate:
@@ -82,6 +91,8 @@ def read_conjunction(cursor: Cursor) -> Predicate:
 
 
 def _require_predicate(cursor: Cursor, start: int, node: Node) -> Predicate:
+    if isinstance(node, Case) and (test := find_truth(node)) is not None:
+        return test
     if isinstance(node, (Column, Case)) or (isinstance(node, Call) and node.function in CHOICES):
         return Compare(node, "=", Value(True))  # a boolean attribute is a condition by itself
     if isinstance(node, Value) and isinstance(node.value, bool):
@@ -96,9 +107,7 @@ def _require_predicate(cursor: Cursor, start: int, node: Node) -> Predicate:
 
 
 def _require_expression(cursor: Cursor, start: int, node: Node) -> Expression:
-    if isinstance(node, _EXPRESSIONS):
-        return node
-    raise SyntaxProblem("A condition cannot be used as a value", position=start, expected="a value")
+    return node if isinstance(node, _EXPRESSIONS) else build_truth(node)
 
 
 def _read_or(cursor: Cursor) -> Node:
@@ -164,6 +173,9 @@ def _build_comparison(cursor: Cursor, left: Expression, op: CompareOp) -> Predic
     start = cursor.token.start
     if cursor.is_at("NULL"):
         raise cursor.build_refusal(Refusal("A comparison with NULL is never true.", "IS NULL, or IS NOT NULL"))
+    if cursor.is_at("INTERVAL") and isinstance(left, Arithmetic) and left.op == "-":
+        seconds = read_interval_seconds(cursor)
+        return Compare(Call("date_diff", left.right, (left.left, Value("second"))), op, Value(seconds))
     right = _require_expression(cursor, start, _read_sum(cursor))
     if isinstance(left, Value) and isinstance(right, Value) and left.sort == right.sort and op in ("=", "!="):
         return And(()) if (left == right) == (op == "=") else Or(())  # WHERE 1 = 1
@@ -296,10 +308,30 @@ def _read_primary(cursor: Cursor) -> Node:
     return _read_named(cursor)
 
 
-def _read_named(cursor: Cursor) -> Expression:
+def _read_pattern(cursor: Cursor) -> Like:
+    """Parse ``starts_with(ward, 'A')`` and others as LIKE."""
+    word = cursor.advance().word
+    cursor.expect("(")
+    argument = read_expression(cursor)
+    cursor.expect(",")
+    if cursor.token.kind != "text":
+        raise cursor.build_problem("a text in single quotes, such as 'A'")
+    start, text = cursor.token.start, cursor.advance().text
+    cursor.expect(")")
+    if "%" in text or "_" in text:
+        raise SyntaxProblem(
+            f"{word} takes a text without % and _", position=start, fix="LIKE, where these are patterns"
+        )
+    before, after = _PATTERNS[word]
+    return Like(argument, f"{before}{text}{after}")
+
+
+def _read_named(cursor: Cursor) -> Node:
     """Parse CASE, a call, or an attribute."""
     if is_at_date_of_today(cursor):
         return read_date_of_today(cursor)
+    if cursor.is_at(*_PATTERNS) and cursor.following.word == "(":
+        return _read_pattern(cursor)
     if is_at_case(cursor):
         return read_case(cursor, read_expression, read_predicate)
     if cursor.is_at(*CHOOSING) and cursor.following.word == "(":

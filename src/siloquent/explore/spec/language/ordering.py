@@ -60,6 +60,9 @@ class SelectList:
         return folded.index(name.casefold()) if name and name.casefold() in folded else None
 
 
+_OPERATORS = ("+", "-", "*", "/")
+
+
 @dataclass(frozen=True, slots=True)
 class Sorting:
     """A key of ORDER BY; ``hidden``: an aggregate that is not selected, which has no place."""
@@ -96,10 +99,13 @@ def _read_sorted(cursor: Cursor, selected: SelectList) -> tuple[int | None, Aggr
         return read_position(cursor, "ORDER BY", selected.positions), None
     if cursor.token.kind in ("word", "quoted") and cursor.following.word not in ("(", "."):
         place = selected.find_name(cursor.token.text)
-        if place is not None:
+        is_computed = place is not None and place >= len(selected.keys) and cursor.following.word in _OPERATORS
+        if place is not None and not is_computed:
             cursor.advance()
             return place, None
-    if cursor.has_in_item((*AGGREGATES, *OTHER_AGGREGATES)):
+    else:
+        is_computed = False
+    if is_computed or cursor.has_in_item((*AGGREGATES, *OTHER_AGGREGATES)):
         reader = selected.build_reader(cursor, _NOT_SHOWN)
         value = reader.read()
         if value in selected.values:

@@ -161,6 +161,8 @@ def _(expression: Call) -> str:
         return f"{_render_operand(expression.argument, ())} + INTERVAL '{number} {unit}'"
     if expression.function == "date_trunc":
         arguments.reverse()
+    if expression.function == "date_diff":
+        arguments = [arguments[-1], *arguments[:-1]]
     return f"{expression.function}({_join_texts(arguments)})"
 
 

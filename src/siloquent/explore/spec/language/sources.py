@@ -25,7 +25,7 @@ from siloquent.explore.spec.language.refusals import (
 )
 from siloquent.explore.spec.language.tokens import Token
 from siloquent.explore.spec.name_resolution import substitute_columns
-from siloquent.explore.spec.predicate import And, Column, Compare, Expression, Predicate
+from siloquent.explore.spec.predicate import And, Column, Compare, Expression, Or, Predicate
 from siloquent.explore.spec.query import Join, Query
 
 _ONLY_ROWS = Refusal(
@@ -52,17 +52,23 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """Rows of one table: those of ``where``, with all columns, or with ``columns``: expressions by their names."""
+    """Rows of one table: those of ``where``, with all columns, or with ``columns``: expressions by their names.
+
+    ``has_others``: all columns of the table are there besides.
+    """
 
     source: Source
     where: Predicate | None
     columns: Mapping[str, Expression] | None
+    has_others: bool = False
 
     def find(self, column: Column) -> Expression:
         """Find the expression of a column, whatever the case it is written in."""
         if self.columns is None:
             return column
         folded = {name.casefold(): expression for name, expression in self.columns.items()}
+        if column.name.casefold() not in folded and self.has_others:
+            return column
         if column.name.casefold() not in folded:
             raise RequestError(
                 f"{column.name[:40]!r} is not a column of the subquery.",
@@ -118,7 +124,7 @@ def _read_view(cursor: Cursor, views: Views) -> View:
         _refuse_rows(cursor)
     cursor.advance()
     before = len(cursor.qualifiers)
-    columns = _read_columns(cursor)
+    columns, has_others = _read_columns(cursor)
     source = read_source(cursor, views)
     if source.listed:
         _refuse_rows(cursor)
@@ -129,31 +135,37 @@ def _read_view(cursor: Cursor, views: Views) -> View:
     check_qualifiers(cursor.qualifiers[before:], source.names)
     del cursor.qualifiers[before:]
     if source.view is None:
-        return View(source, where, columns)
-    return _compose(source.view, replace(source, view=None), where, columns)
+        return View(source, where, columns, has_others)
+    return _compose(source.view, View(replace(source, view=None), where, columns, has_others))
 
 
-def _compose(inner: View, source: Source, where: Predicate | None, columns: Mapping[str, Expression] | None) -> View:
+def _compose(inner: View, outer: View) -> View:
     """Return the view of a view as one of the table."""
 
     def find(value: Expression | Predicate) -> Any:
         return value if inner.columns is None else substitute_columns(value, inner.find)
 
-    outer = None if where is None else find(where)
-    found = inner.columns if columns is None else {name: find(one) for name, one in columns.items()}
-    return View(source, _join_conditions(inner.where, outer), found)
+    where = None if outer.where is None else find(outer.where)
+    columns = None if outer.columns is None else {name: find(one) for name, one in outer.columns.items()}
+    others = inner.columns if outer.has_others or columns is None else None
+    found = columns if others is None else {**others, **(columns or {})}
+    has_others = (
+        inner.has_others if columns is None else outer.has_others and (inner.columns is None or inner.has_others)
+    )
+    return View(outer.source, _join_conditions(inner.where, where), found, has_others)
 
 
 def _refuse_rows(cursor: Cursor) -> NoReturn:
     raise cursor.build_refusal(_ONLY_ROWS)
 
 
-def _read_columns(cursor: Cursor) -> dict[str, Expression] | None:
-    """Parse the columns between SELECT and FROM; None for all of them."""
+def _read_columns(cursor: Cursor) -> tuple[dict[str, Expression] | None, bool]:
+    """Parse the columns between SELECT and FROM, and whether all others are there; None and FALSE for ``*`` only."""
     if cursor.is_at("DISTINCT", "TOP") or cursor.has_in_item((*AGGREGATES, *OTHER_AGGREGATES)):
         _refuse_rows(cursor)
-    if cursor.take("*"):
-        return None
+    has_others = bool(cursor.take("*"))
+    if has_others and not cursor.take(","):
+        return None, False
     found: dict[str, Expression] = {}
     while True:
         if cursor.has_in_item((*AGGREGATES, *OTHER_AGGREGATES)):
@@ -169,7 +181,7 @@ def _read_columns(cursor: Cursor) -> dict[str, Expression] | None:
             raise SyntaxProblem(f"The subquery has two columns {name[:40]!r}", position=start, fix="use another name")
         found[name] = expression
         if not cursor.take(","):
-            return found
+            return found, has_others
 
 
 def read_source(cursor: Cursor, views: Views = NO_VIEWS) -> Source:
@@ -211,12 +223,28 @@ def join_listed(cursor: Cursor, source: Source, where: Predicate | None) -> tupl
     if not source.listed:
         return source.join, where
     parts = list(where.parts) if isinstance(where, And) else [where]
+    if isinstance(where, Or):
+        shared = [one for one in _list_conjuncts(where.parts[0]) if all(one in _list_conjuncts(p) for p in where.parts)]
+        parts = [*shared, where]
     for place, part in enumerate(parts):
         is_equality = isinstance(part, Compare) and part.op == "=" and part.left == part.right
         if is_equality and isinstance(part, Compare) and isinstance(part.left, Column):
             rest = [one for one in (*parts[:place], *parts[place + 1 :]) if one is not None]
+            if isinstance(where, Or):
+                rest = [_drop_equality(where, part)]
             return Join(source.listed, part.left.name), And(tuple(rest)) if rest else None
     raise cursor.build_refusal(WHY_NOT["JOIN"])
+
+
+def _list_conjuncts(predicate: Predicate) -> tuple[Predicate, ...]:
+    return predicate.parts if isinstance(predicate, And) else (predicate,)
+
+
+def _drop_equality(predicate: Predicate, equality: Predicate) -> Predicate:
+    """Return ``predicate`` without ``equality``, which holds for all joined rows."""
+    if isinstance(predicate, Or):
+        return Or(tuple(_drop_equality(part, equality) for part in predicate.parts))
+    return And(tuple(part for part in _list_conjuncts(predicate) if part != equality))
 
 
 def read_table_name(cursor: Cursor) -> str:

@@ -57,7 +57,15 @@ def split_tokens(text: str) -> list[Token]:
                 "A number is followed by letters", position=place, expected="digits, a point, or e with an exponent"
             )
     found.append(Token("end", "", "", len(text)))
-    return found
+    return _read_double_quotes(text, found) if "`" in text else found
+
+
+def _read_double_quotes(text: str, tokens: list[Token]) -> list[Token]:
+    """Return ``tokens`` as dialects with backticks read them: double quotes are around texts, not names."""
+    quotes = {text[one.start] for one in tokens if one.kind == "quoted"}
+    if "`" not in quotes:
+        return tokens
+    return [one._replace(kind="text") if one.kind == "quoted" and text[one.start] == '"' else one for one in tokens]
 
 
 def _check_text(text: str) -> None:
