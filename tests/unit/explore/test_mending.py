@@ -83,7 +83,7 @@ SLIPS = {
     "SELECT COUNT(DISTINCT patient), COUNT(*) FROM visits ERROR 500, 500 AT MOST 0 GROUPS EACH": (
         "SELECT COUNT(DISTINCT patient), COUNT(*) FROM visits ERROR 500, 500 AT MOST 1 GROUPS EACH"
     ),
-    "SELECT COUNT(DISTINCT cost * age * 3.001), COUNT(*), SUM(age) AS s FROM visits ERROR 5, 500, 9000": (
+    "SELECT COUNT(DISTINCT cost * cost * cost), COUNT(*), SUM(age) AS s FROM visits ERROR 5, 500, 9000": (
         "SELECT COUNT(*), SUM(age) AS s FROM visits ERROR 500, 9000"
     ),
     "SELECT order, COUNT(*) FROM Loans GROUP BY order ERROR 50": (
