@@ -117,7 +117,7 @@ BEGINNINGS = {
 def idle_sockets(count: int, seconds: float) -> Iterator[Row]:
     """Whether a person is served, and what is logged, while connections are open that never ask."""
     _allow_files(count + 500)
-    with folder_on_disk() as disk, _relay(disk / "all") as place:
+    with folder_on_disk() as disk, relay_process(disk / "all") as place:
         folder, log = workspace(disk / "w", epsilon="1000"), disk / "log"
         text = token(folder, "ana")
         relay = int((place / "relay.pid").read_text())
@@ -237,7 +237,7 @@ def jobs_twice(jobs: int) -> Row:
 
 def hostile_role(seconds: float) -> Row:
     """How long honest roles wait at the relay while one role floods it and a revoked one comes again and again."""
-    with folder_on_disk() as disk, _relay(disk / "all") as place:
+    with folder_on_disk() as disk, relay_process(disk / "all") as place:
         operator.revoke(operator.open_authority(place / "ca"), "w1")
         operator.accept(read_small(place / "ca" / "roster.json"), place / "relay")
         until = time.time() + seconds
@@ -280,7 +280,7 @@ def _flood(place: Path, name: str, until: float) -> None:
 
 
 @contextmanager
-def _relay(place: Path) -> Iterator[Path]:
+def relay_process(place: Path) -> Iterator[Path]:
     """A federation with its relay, which is a process of its own."""
     port = free_port()
     operator.init(operator.FederationDescription("clinics", f"https://127.0.0.1:{port}", ROLES), place)

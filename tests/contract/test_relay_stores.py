@@ -17,8 +17,9 @@ import pytest
 from contract.channel_contract import MEMBERS, code_of
 from siloquent.errors import NotAllowed, ProtocolError
 from siloquent.federation.messages.message import Envelope, Header, compute_pair_genesis
+from siloquent.federation.relay.envelope_files import INLINE_BYTES, ORPHAN_S
 from siloquent.federation.relay.rates import RelayRates
-from siloquent.federation.relay.store import DAY, INLINE_BYTES, ORPHAN_S, RelayLimits, RelayStore
+from siloquent.federation.relay.store import DAY, RelayLimits, RelayStore
 
 SESSION = "ab" * 32
 ALL = [member.name for member in MEMBERS]

@@ -41,9 +41,10 @@ from siloquent.federation.peer import Peer
 from siloquent.federation.protocols import ProtocolRegistry
 from siloquent.federation.relay import server
 from siloquent.federation.relay.app import Relay
+from siloquent.federation.relay.envelope_files import INLINE_BYTES
 from siloquent.federation.relay.rates import RelayRates
 from siloquent.federation.relay.server import CurrentRoster, make_server
-from siloquent.federation.relay.store import INLINE_BYTES, RelayStore
+from siloquent.federation.relay.store import RelayStore
 from siloquent.federation.role import begin
 from siloquent.federation.role_process import open_journal, open_peer, serve
 from siloquent.federation.transport import HttpTransport, explain_connection
@@ -254,7 +255,7 @@ def test_a_large_body_on_its_way_to_the_disk_holds_up_no_other_role(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun, goes_on = threading.Event(), threading.Event()
-    write = place.store._write_body
+    write = place.store._files.write
 
     def waits(digest: str, wire: bytes) -> bytes | None:
         if len(wire) > INLINE_BYTES:
@@ -262,7 +263,7 @@ def test_a_large_body_on_its_way_to_the_disk_holds_up_no_other_role(
             assert goes_on.wait(LONG)
         return write(digest, wire)
 
-    monkeypatch.setattr(place.store, "_write_body", waits)
+    monkeypatch.setattr(place.store._files, "write", waits)
     start = compute_pair_genesis(SESSION, "north", "w1")
     header = Header(SESSION, "north", "w1", "large", 0, 0, 1, 0, start, "0" * 64, "json", 2 * INLINE_BYTES, "0" * 64)
     wire = Envelope(header.encode(), bytes(64), bytes(2 * INLINE_BYTES)).encode()

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from siloquent.errors import NotAllowed, ProtocolError, SiloquentError
 from siloquent.federation.channel.base import STEP, parse_step
 from siloquent.federation.messages.message import MAX_ENVELOPE
+from siloquent.federation.relay.envelope_files import INLINE_BYTES
 from siloquent.federation.relay.rates import RelayRates
-from siloquent.federation.relay.store import INLINE_BYTES, RelayStore
+from siloquent.federation.relay.store import RelayStore
 from siloquent.foreign import load_json
 from siloquent.foreign.numbers import parse_plain_float, parse_plain_int
 

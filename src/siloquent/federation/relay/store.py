@@ -7,13 +7,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import shutil
 import sqlite3
-import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,10 +17,9 @@ from typing import Any
 from siloquent.errors import NotAllowed, ProtocolError
 from siloquent.federation.durable_store import DurableStore
 from siloquent.federation.messages.message import Envelope, Header
+from siloquent.federation.relay.envelope_files import INLINE_BYTES, EnvelopeFiles
 
-INLINE_BYTES = 2**20  # larger envelopes are separate files
 DAY = 86_400
-ORPHAN_S = 3_600  # a file without a row belongs to a put in progress; after this time it is an orphan
 MessagePath = tuple[str, str, str, int, int]  # session, receiver, step, attempt, part
 _TABLES = """
 CREATE TABLE IF NOT EXISTS session (
@@ -93,9 +88,7 @@ class RelayStore(DurableStore):
         super().__init__(path, _TABLES, later=_LATER)
         self._db.execute(_SUMS_OF_EARLIER)
         self.limits, self._clock, self._path = limits or RelayLimits(), clock, path
-        self._bodies = None if path == ":memory:" else Path(path).parent / "bodies"
-        if self._bodies is not None:
-            self._bodies.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._files = EnvelopeFiles(None if path == ":memory:" else Path(path).parent / "bodies")
 
     def open_session(self, moderator: str, session: str, members: list[str], deadline: int) -> bool:
         """Open mailboxes for a session; return False if the same one is already open.
@@ -157,11 +150,11 @@ class RelayStore(DurableStore):
         with self._lock:  # before anything is on the disk: an acknowledged envelope must not come back
             if self._is_known(header, digest, len(wire)):
                 return False
-        inside = self._write_body(digest, wire)
+        inside = self._files.write(digest, wire)
         try:
             return self._insert(header, envelope, digest, len(wire), inside)
         except ProtocolError:
-            self._drop_bodies([digest])  # the put was refused: no row will ever name this file
+            self._files.drop([digest])  # the put was refused: no row will ever name this file
             raise
 
     def find_next(self, receiver: str, after: int) -> StoredEnvelope | None:
@@ -175,7 +168,7 @@ class RelayStore(DurableStore):
             if row is None:
                 return None
             return StoredEnvelope(
-                row["seq"], row["body"] if row["body"] is not None else self._read_body(row["digest"])
+                row["seq"], row["body"] if row["body"] is not None else self._files.read(row["digest"])
             )
 
     def acknowledge(self, receiver: str, upto: int) -> None:
@@ -186,7 +179,7 @@ class RelayStore(DurableStore):
                 " RETURNING digest, size",
                 (receiver, upto),
             ).fetchall()
-        self._drop_bodies(row["digest"] for row in rows if row["size"] > INLINE_BYTES)
+        self._files.drop(row["digest"] for row in rows if row["size"] > INLINE_BYTES)
 
     def record_heartbeat(
         self, role: str, session: str, state: str, step: str, waiting_for: list[str], since_s: float
@@ -261,8 +254,8 @@ class RelayStore(DurableStore):
             for table in ("message", "beat", "sent"):
                 db.execute(f"DELETE FROM {table} WHERE {over}", (older,))
             db.execute("DELETE FROM session WHERE COALESCE(closed, deadline) < ?", (older,))
-        self._drop_bodies(row["digest"] for row in rows if row["size"] > INLINE_BYTES)
-        self._drop_orphans(now)
+        self._files.drop(row["digest"] for row in rows if row["size"] > INLINE_BYTES)
+        self._files.drop_orphans(now, self._list_waiting_files())
 
     def compute_totals(self) -> dict[str, int]:
         """Return totals for an operator: open sessions, waiting messages and bytes."""
@@ -327,6 +320,13 @@ class RelayStore(DurableStore):
         if state != "open":
             raise ProtocolError("session_closed")
 
+    def _list_waiting_files(self) -> set[str]:
+        with self._lock:
+            waiting = self._db.execute(
+                "SELECT digest FROM message WHERE acked = 0 AND size > ?", (INLINE_BYTES,)
+            ).fetchall()
+        return {row["digest"] for row in waiting}
+
     def _require_room(self, row: sqlite3.Row, header: Header, size: int) -> None:
         """Check that an envelope fits: receiver, limits of session, moderator and disk, backlog of the pair."""
         if header.receiver not in json.loads(row["members"]):
@@ -335,7 +335,7 @@ class RelayStore(DurableStore):
             raise ProtocolError("too_large", role=header.sender, step=header.step)
         if self._open_sessions(row["moderator"])[1] + size > self.limits.moderator_bytes:
             raise ProtocolError("too_large", role=row["moderator"], step=header.step)
-        if self._bodies is not None and shutil.disk_usage(self._bodies).free < size + self.limits.free_bytes:
+        if not self._files.has_room(size + self.limits.free_bytes):
             raise ProtocolError("quota", step=header.step, where="the relay's disk is all but full")
         (waiting,) = self._db.execute(
             "SELECT COUNT(*) FROM message WHERE sender = ? AND receiver = ? AND acked = 0",
@@ -343,50 +343,6 @@ class RelayStore(DurableStore):
         ).fetchone()
         if waiting >= self.limits.unacknowledged:
             raise ProtocolError("quota", role=header.receiver, step=header.step)
-
-    def _write_body(self, digest: str, wire: bytes) -> bytes | None:
-        """Return the bytes for the row; None once a large envelope is stored on disk under its digest."""
-        if self._bodies is None or len(wire) <= INLINE_BYTES:
-            return wire
-        path = self._bodies / digest
-        if path.exists():
-            os.utime(path)  # left by a killed put: it is no orphan any more
-        else:
-            beside = self._bodies / f"{digest}.{threading.get_ident()}"
-            with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as out:
-                out.write(wire)
-                out.flush()
-                os.fsync(out.fileno())
-            beside.rename(path)
-            folder = os.open(self._bodies, os.O_RDONLY)
-            try:
-                os.fsync(folder)  # the name, too, must be durable before the row refers to it
-            finally:
-                os.close(folder)
-        return None
-
-    def _read_body(self, digest: str) -> bytes:
-        assert self._bodies is not None
-        return (self._bodies / digest).read_bytes()
-
-    def _drop_bodies(self, digests: Iterable[str]) -> None:
-        for digest in digests:
-            if self._bodies is not None:
-                (self._bodies / digest).unlink(missing_ok=True)
-
-    def _drop_orphans(self, now: int) -> None:
-        """Remove files that no row names: left by killed puts and by earlier versions."""
-        if self._bodies is None:
-            return
-        with self._lock:
-            waiting = self._db.execute(
-                "SELECT digest FROM message WHERE acked = 0 AND size > ?", (INLINE_BYTES,)
-            ).fetchall()
-        named = {row["digest"] for row in waiting}
-        for file in self._bodies.iterdir():
-            with suppress(FileNotFoundError):  # acknowledged in the meantime
-                if file.name not in named and now - file.stat().st_mtime > ORPHAN_S:
-                    file.unlink()
 
 
 _ADD_SENT = """
