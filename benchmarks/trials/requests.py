@@ -35,14 +35,23 @@ CHECKS = [
     checks.response_headers_conformance,
     checks.negative_data_rejection,
 ]
-OFTEN: Mapping[str, int] = {"answer": 5, "explain": 2}
+FEW = 10
+OFTEN: Mapping[str, int] = {"answer": 25, "explain": 4, "create_job": 2}
 STREAMS = ("job_events",)
 """Operations whose answer need not end."""
 QUESTIONS = (
-    "SELECT ward, COUNT(*) FROM visits GROUP BY ward ERROR 400",
-    "SELECT COUNT(*) FROM visits WHERE age < 50 ERROR 300 REUSE NONE",
-    "SELECT SUM(cost) FROM visits ERROR 100000",
-    "SELECT COUNT(*) FROM visits WHERE doctor = 'x' ERROR 300",
+    "SELECT ward, COUNT(*) FROM visits GROUP BY ward ERROR {error}",
+    "SELECT COUNT(*) FROM visits WHERE age < {low} ERROR {error} REUSE NONE",
+    "SELECT SUM(cost) FROM visits WHERE ward = 'B' ERROR {error}000 REUSE NONE",
+    "SELECT MEDIAN(age) FROM visits ERROR {error} ROWS REUSE NONE",
+    "SELECT AVG(age) FROM visits ERROR 2 FOR AT LEAST {error} ROWS REUSE NONE",
+)
+"""Those that are answered; half of them cost nothing once they were asked."""
+REFUSED = (
+    "SELECT COUNT(*) FROM visits WHERE doctor = 'x' ERROR {error}",
+    "SELECT COUNT(*) FROM visits ERROR 0.000001 REUSE NONE",
+    "SELECT COUNT(*) FROM none ERROR {error}",
+    "SELECT age FROM visits",
     "SELECT",
 )
 SPECS: Mapping[str, dict[str, Any]] = {
@@ -68,6 +77,8 @@ class Sent:
     made: dict[str, set[str]] = field(default_factory=lambda: {"job": set(), "upload": set(), "token": set()})
     gone: set[str] = field(default_factory=set)
     by_mode: Counter[str] = field(default_factory=Counter)
+    outcomes: Counter[str] = field(default_factory=Counter)
+    """What became of the requests for answers: charged, free, or a refusal's code."""
 
 
 class Trial:
@@ -100,8 +111,12 @@ class Trial:
                 return
             name = operation.definition.raw["operationId"]
             for who in (*self._texts, NOBODY):
-                times = each * OFTEN.get(name, 1) if who in ROUTES[name] else max(1, each // 10)
+                may = who in ROUTES[name]
+                if not may and each < FEW and random.Random(f"{seed}-{name}-{who}").random() > 0.4:
+                    continue  # one by each who may not would be a third of all
                 for mode in MODES:
+                    often = OFTEN.get(name, 1) if mode is GenerationMode.POSITIVE else 1
+                    times = each * often if may else max(1, each // 10)
                     self._seed += 1
                     self._send(operation, who, mode, times, seed * 100_003 + self._seed)
 
@@ -126,7 +141,7 @@ class Trial:
 
     def _one(self, case: Any, who: str, mode: GenerationMode, chance: random.Random, key: str) -> None:
         name = case.operation.definition.raw["operationId"]
-        if mode is GenerationMode.POSITIVE and chance.random() < 0.7:
+        if mode is GenerationMode.POSITIVE and chance.random() < 0.9:
             self._with_words(case, chance)
         own = {header.lower() for header in case.headers or {}}
         is_bad_key = mode is GenerationMode.NEGATIVE and "idempotency-key" in own
@@ -160,8 +175,12 @@ class Trial:
                 case.path_parameters[parameter] = chance.choice(words)
         body = case.body if isinstance(case.body, dict) else {}
         if "sql" in body:
-            body["sql"] = chance.choice(QUESTIONS)
+            asked = chance.choice(QUESTIONS if chance.random() < 0.8 else REFUSED)
+            body["sql"] = asked.format(error=chance.randrange(200, 900), low=chance.randrange(20, 90))
+            body.pop("defaults", None)
             body.pop("max_cost", None)
+            if chance.random() < 0.1:
+                body["max_cost"] = "0.000001"
         if "spec" in body and chance.random() < 0.3:
             body["task"] = chance.choice(list(SPECS))
             body["spec"] = dict(SPECS[body["task"]])
@@ -173,6 +192,8 @@ class Trial:
 
     def _remember(self, case: Any, name: str, key: str, response: Any) -> None:
         sent = self.sent
+        if name == "answer":
+            sent.outcomes[_read_outcome(response)] += 1
         if name == "answer" and key:
             if response.status_code == 200:
                 sent.answers[key] = (dict(case.body), response.content)
@@ -183,6 +204,14 @@ class Trial:
             sent.made[kind].add(response.json()["id"])
         if response.status_code == 204 or (name == "cancel_job" and response.status_code == 200):
             sent.gone |= {str(one) for one in (case.path_parameters or {}).values()}
+
+
+def _read_outcome(response: Any) -> str:
+    document = response.json()
+    if response.status_code != 200:
+        return str(document["code"])
+    cost = document["cost"]
+    return "charged" if float(cost.get("epsilon", cost.get("rho", "0"))) > 0 else "free"
 
 
 def _shown(case: Any) -> str:
