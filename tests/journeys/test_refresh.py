@@ -184,3 +184,18 @@ def test_a_packed_file_without_a_header_line_is_replaced(tmp_path: Path) -> None
     with siloquent.open(place.folder) as session:
         session.refresh("people", tmp_path / "next.csv.gz")
         assert session.check("people").rows == 3_000
+
+
+@pytest.mark.parametrize("where", ["file", "source"])
+def test_the_fix_of_rows_that_do_not_fit_is_the_call_that_takes_them(tmp_path: Path, where: str) -> None:
+    place = hold(tmp_path, "csv")
+    file = write(place.folder, "csv", with_users(rows(60)))
+    file.write_text(file.read_text() + "A,old,p1\n")
+    given = str(file) if where == "file" else None
+    if where == "source":
+        file.rename(place.folder / "rows.csv")
+    with pytest.raises(SchemaError) as refused:
+        place.session.refresh("people", given)
+    named = f", {given!r}" if given else ""
+    assert refused.value.fix.endswith(f"as it is: session.refresh('people'{named}, despite_findings=True)")
+    assert place.session.refresh("people", given, despite_findings=True).check.rows == 61

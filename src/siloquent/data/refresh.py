@@ -16,7 +16,7 @@ from siloquent.data.sources.files import find_source_file
 from siloquent.data.table import PermitChecker
 from siloquent.data.table_factory import open_table
 from siloquent.errors import DataError, SchemaError
-from siloquent.fixes import build_fix, run
+from siloquent.fixes import RunCommand, build_fix, run
 from siloquent.schema import TableSchema
 from siloquent.schema.workspace import Workspace
 
@@ -56,7 +56,7 @@ def check_frame(
         SchemaError: it does not fit the declaration.
     """
     with closing(open_table(schema, None, permits, salt=salt, frame=frame)) as table:
-        return require_fit(check(table), "The frame", despite_findings)
+        return require_fit(check(table), "The frame", "frame", despite_findings=despite_findings)
 
 
 def replace_file(
@@ -87,7 +87,7 @@ def replace_file(
         _copy(file, staged, like=target)
         there = replace(schema, source=f"{kind}:{(Path(path).parent / staged.name).as_posix()}{sign}{inner}")
         with closing(open_table(there, workspace, permits, salt=salt)) as table:
-            report = require_fit(check(table), file.name, despite_findings)
+            report = require_fit(check(table), file.name, str(file), despite_findings=despite_findings)
         os.replace(staged, target)
         _sync_folder(target.parent)
     except OSError as failed:
@@ -116,9 +116,11 @@ def _sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
-def require_fit(report: CheckReport, name: str, despite_findings: bool) -> CheckReport:
+def require_fit(report: CheckReport, name: str, rows: str, *, despite_findings: bool) -> CheckReport:
     """Return ``report`` of the rows called ``name`` if they have no problem, or are to be taken despite it.
 
+    Args:
+        rows: The rows as the caller named them: a file's path, ``frame``, or empty for those in the source.
     Raises:
         SchemaError: they have problems, or there are none.
     """
@@ -129,9 +131,13 @@ def require_fit(report: CheckReport, name: str, despite_findings: bool) -> Check
         return report
     told = "; ".join(f"{one.subject}: {one.sentence.rstrip('.')}" for one in problems[:MAX_TOLD])
     more = f"; and {len(problems) - MAX_TOLD} more" if len(problems) > MAX_TOLD else ""
+    named = [rows if rows == "frame" else repr(rows)] if rows else []
+    again = RunCommand(
+        "refresh",
+        (report.table, *([rows] if rows else []), "--despite-findings"),
+        python=f"session.refresh({', '.join([repr(report.table), *named, 'despite_findings=True'])})",
+    )
     raise SchemaError(
         f"{name} does not fit the declaration of {report.table!r}; nothing was replaced. {told}{more}.",
-        fix=build_fix(
-            "correct the file, or take it as it is: ", run("refresh", report.table, "NEWFILE", "--despite-findings")
-        ),
+        fix=build_fix(f"correct {'the file' if name != 'The frame' else 'it'}, or take it as it is: ", again),
     )

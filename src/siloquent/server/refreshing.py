@@ -49,8 +49,8 @@ async def refresh_rows(
         try:
             return build_refresh_document(session.refresh(table, file, despite_findings=despite_findings)), own
         except SchemaError as wrong:
-            if wrong.remedy and source is not None:
-                wrong.remedy = wrong.remedy.map(RunCommand, lambda one: _name_source(one, source))
+            if source is not None:
+                wrong.remedy = wrong.remedy.map(RunCommand, lambda one: _name_source(one, str(file), source))
             raise
 
     async with house.room.hold_place(person.name):
@@ -80,8 +80,10 @@ def _find_new_rows(allowed: tuple[str, ...], source: str, own: str, folder: Path
     return find_rows_file(source, folder, table=table)
 
 
-def _name_source(action: RunCommand, source: str) -> RunCommand:
-    return replace(action, args=tuple(source if one == NEW_FILE else one for one in action.args))
+def _name_source(action: RunCommand, file: str, source: str) -> RunCommand:
+    """Return the action with the rows as the caller named them: their file is the server's own."""
+    args = tuple(source if one == file else one for one in action.args)
+    return replace(action, args=args, python=action.python.replace(repr(file), repr(source)))
 
 
 def _record(house: AppState, folder: Path, person: Principal, table: str, own: str) -> None:

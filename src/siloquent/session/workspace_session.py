@@ -305,7 +305,7 @@ class WorkspaceSession(SessionAccounts):
         schema, salt = self.schema(name), self._compute_salt(self.schema(name))
         self.get_account(name)
         if rows is None:
-            return require_fit(check(self.table(name)), "The source", despite_findings)
+            return require_fit(check(self.table(name)), "The source", "", despite_findings=despite_findings)
         if name in self._frames:
             report = check_frame(schema, rows, self.ledger, salt=salt, despite_findings=despite_findings)
             self._frames[name] = (schema, rows)

@@ -10,7 +10,7 @@ from typing import Any
 
 from siloquent.fixes import AskWith, FixLanguage, RunCommand, UseOption
 
-SERVED = ("explain", "ask", "tables", "show", "history", "release list", "ledger show")
+SERVED = ("explain", "ask", "tables", "show", "history", "release list", "ledger show", "refresh", "report")
 """The commands that work on a workspace here and, with ``--server``, on a server's."""
 _CHARGED = ("discover",)  # what is charged to the asker, under the asker's own key
 # These create their own workspace, or are about no workspace.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from siloquent.documents.ledger import (
@@ -95,6 +96,12 @@ class QuerySession(Protocol):
     def get_table_document(self, name: str) -> Document:
         """Return a document of kind ``siloquent/table/1``, with the remaining budget."""
 
+    def list_tables(self) -> list[str]:
+        """Return the names of the declared tables."""
+
+    def get_report(self, table: str | None = None) -> Document:
+        """Return a document of kind ``siloquent/protection-report/1``: of one table, or of all."""
+
     def get_history(self, table: str) -> Document:
         """Return a document of kind ``siloquent/history/1``."""
 
@@ -134,6 +141,17 @@ class WorkspaceQueries:
         """Return the declaration of a table, with this analyst's remaining budget."""
         return build_shown_table(self.session, name)
 
+    def list_tables(self) -> list[str]:
+        """Return the names of the declared tables."""
+        return self.session.list_tables()
+
+    def get_report(self, table: str | None = None) -> Document:
+        """Return what is declared, who may ask and what was spent, for the owner. Reads no rows."""
+        from siloquent.documents.protection_report import build_report_document
+
+        names = self.session.list_tables() if table is None else [table]
+        return build_report_document(self.session, names, _list_people(self.session.workspace.folder))
+
     def get_history(self, table: str) -> Document:
         """Return the queries and discoveries of a table, oldest first."""
         return build_history_document(table, self.session.list_history(table))
@@ -160,6 +178,18 @@ class WorkspaceQueries:
             [build_session_account_document(session, account) for account in accounts],
             [build_entry_document(entry) for entry in _list_newest(ledger, names, last)],
         )
+
+
+def _list_people(folder: Path) -> Sequence[Document]:
+    """Return who has a token of the workspace's server, if it has one."""
+    if not (folder / "server.sqlite").is_file():
+        return ()
+    try:
+        from siloquent.server.access.tokens import Tokens
+        from siloquent.server.store import Store
+    except ImportError:  # the extra is not installed here: nobody is served from this machine
+        return ()
+    return Tokens(Store(folder / "server.sqlite")).list_people()
 
 
 @dataclass(frozen=True, slots=True)

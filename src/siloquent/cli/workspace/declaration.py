@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from contextlib import suppress
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Any
@@ -20,9 +23,10 @@ from siloquent.documents.tables import (
     build_draft_document,
     build_refresh_document,
 )
-from siloquent.errors import NotAllowed, RequestError
-from siloquent.fixes import build_fix, run
+from siloquent.errors import NotAllowed, RequestError, SiloquentError
+from siloquent.fixes import RunCommand, build_fix, run
 
+_SOURCE = re.compile(r"(csv|csv-records|xlsx|parquet|duckdb):")
 PRIVATE_ROWS_WARNING = (
     "A draft's bounds and values come from the rows of this file and become public.\n"
     "From private rows that is a leak, however small the file."
@@ -143,19 +147,45 @@ def refresh(
 ) -> None:
     """Replace a table's rows with those of a file that fits the declaration; earlier charges stay."""
     options.require_owner("A refresh")
-    with options.open_session() as session:
-        report = session.refresh(table, file, despite_findings=despite_findings)
+    if options.server is not None:
+        document = _refresh_at_server(options, table, file, despite_findings=despite_findings)
+    else:
+        with options.open_session() as session:
+            document = build_refresh_document(session.refresh(table, file, despite_findings=despite_findings))
     if options.as_json:
-        options.screen.write_document(build_refresh_document(report))
+        options.screen.write_document(document)
         return
     options.screen.note("Exact counts, for the owner only.")
-    _show(options, report.to_json())
-    since = f", since {format_minute(report.at)}" if report.at else ""
-    options.screen.write_line(f"{clean_text(table)}: the rows are version {report.version}{since}.")
-    if report.entry:
+    _show(options, document)
+    since = f", since {format_minute(document['at'])}" if document["at"] else ""
+    options.screen.write_line(f"{clean_text(table)}: the rows are version {document['version']}{since}.")
+    if document["entry"]:
         options.screen.note("What was spent stays spent. Earlier answers stay valid for the rows of their time.")
     else:
         options.screen.note("Nothing is charged to this table yet, so the ledger has nothing to record.")
+
+
+def _refresh_at_server(options: Options, table: str, file: Path | None, *, despite_findings: bool) -> dict[str, Any]:
+    """Replace a table's rows at a server with those of a file here, or of a place that the server may read."""
+    with options.connect() as session:
+        if file is None or _SOURCE.match(str(file)):
+            source = None if file is None else str(file)
+            return session.refresh(table, source, despite_findings=despite_findings).to_json()
+        sent = session.upload(file)
+        try:
+            return session.refresh(table, sent.source, despite_findings=despite_findings).to_json()
+        except SiloquentError as wrong:  # it names the upload, which the caller has never seen
+            wrong.detail = wrong.detail.replace(sent.source.rpartition("/")[2], file.name)
+            wrong.remedy = wrong.remedy.map(RunCommand, lambda one: _name_file(one, sent.source, file))
+            raise
+        finally:
+            with suppress(SiloquentError):  # a table that names the upload keeps it
+                session.delete_upload(sent.id)
+
+
+def _name_file(action: RunCommand, source: str, file: Path) -> RunCommand:
+    """Return the action with the caller's own file in place of its upload."""
+    return replace(action, args=tuple(str(file) if one == source else one for one in action.args))
 
 
 def _show(options: Options, report: dict[str, Any]) -> None:

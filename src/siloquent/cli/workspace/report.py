@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -31,36 +31,22 @@ def report(
     ] = None,
 ) -> None:
     """Report what is declared, what columns reveal, who may ask and what was spent; reads no rows."""
-    from siloquent.documents.protection_report import build_report_document, list_sections
+    from siloquent.documents.protection_report import list_sections
 
     options.require_owner("A report")
     if output is not None and not html:
         raise RequestError("Only the HTML page is written to a file.", fix=options.format_rerun("--html"))
-    with options.open_session() as session:
-        names = session.list_tables()
-        if table is not None and table not in names:
+    with options.open_queries() as session:
+        if table is not None and table not in (names := session.list_tables()):
             raise UnknownName("table", table, names, fix=run("tables"))
-        people = _list_people(session.workspace.folder)
-        document = build_report_document(session, names if table is None else [table], people)
+        document = session.get_report(table)
     if options.as_json:
-        options.screen.write_document(document)
+        options.screen.write_document(dict(document))
     elif html:
         _write_page(options, document, output)
     else:
         for section in list_sections(document):
             _show(options, section)
-
-
-def _list_people(folder: Path) -> Sequence[Mapping[str, Any]]:
-    """Return who has a token of the workspace's server, if it has one."""
-    if not (folder / "server.sqlite").is_file():
-        return ()
-    try:
-        from siloquent.server.access.tokens import Tokens
-        from siloquent.server.store import Store
-    except ImportError:  # the extra is not installed here: nobody is served from this machine
-        return ()
-    return Tokens(Store(folder / "server.sqlite")).list_people()
 
 
 def _write_page(options: Options, document: Mapping[str, Any], output: Path | None) -> None:
