@@ -18,9 +18,9 @@ from siloquent.documents.ledger import (
     format_exact_amount,
     format_told_amount,
 )
-from siloquent.documents.releases import describe_current_rows, format_minute
 from siloquent.documents.tables import build_attribute_entry, build_constraint_entry
 from siloquent.errors import SiloquentError
+from siloquent.explore.answered_rows import describe_current_rows, format_minute
 from siloquent.schema.reading import PLAIN_READING
 from siloquent.schema.value_formats import PLAIN_FORMAT, ValueFormat
 

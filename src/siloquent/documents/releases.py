@@ -11,7 +11,6 @@ if TYPE_CHECKING:
 
     from siloquent.explore import Answer
     from siloquent.releases import Manifest, ReleaseVerdict
-    from siloquent.session import WorkspaceSession
 
 
 def build_answer_document(answer: Answer, key: str, *, replayed: bool | None = None) -> dict[str, Any]:
@@ -23,38 +22,6 @@ def build_answer_document(answer: Answer, key: str, *, replayed: bool | None = N
     if replayed is not None:
         document["replayed"] = replayed
     return {**document, "key": key}
-
-
-def build_rows_entry(session: WorkspaceSession, account: str, seq: int) -> dict[str, str] | None:
-    """Return which rows entry ``seq`` of ``account`` is about, as recorded; None if they were never replaced."""
-    replaced, table = session.find_replacement(account, seq), account.partition("@")[0]
-    if replaced:
-        at = next(iter(session.ledger.iter_entries(after=seq - 1))).at
-        return {"text": describe_earlier_rows(at), "since": "", "replaced": replaced}
-    since = session.find_rows_start(table)[1] if table in session.list_tables() else ""
-    if not since:
-        return None
-    version = session.schema(table).version + session.find_refresh(table).count
-    return {"text": describe_current_rows(version, since), "since": since, "replaced": ""}
-
-
-def describe_current_rows(version: int, since: str) -> str:
-    """Describe rows that count now, from their version and the time at which they came to count."""
-    return f"version {version}, since {format_minute(since)}; earlier answers are about earlier rows"
-
-
-def describe_earlier_rows(at: str) -> str:
-    """Describe the rows of an answer of time ``at`` that gave way to others."""
-    return f"as of {format_minute(at)}: they were replaced since"
-
-
-def format_minute(at: str) -> str:
-    """Format a time of the ledger for readers.
-
-    >>> format_minute("2026-11-30T08:15:59.123456+00:00")
-    '2026-11-30 08:15 UTC'
-    """
-    return f"{at[:16].replace('T', ' ')} UTC"
 
 
 def build_release_document(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from siloquent.charge import RESERVED, Charge, bind_request, require_planned
 from siloquent.errors import BudgetExceeded, DataError, RequestError, SchemaError, SiloquentError
+from siloquent.explore.answered_rows import tell_rows
 from siloquent.explore.default_accuracy import find_share_refusal, state_accuracy
 from siloquent.explore.estimate import (
     QueryProgress,
@@ -117,7 +118,8 @@ class PreparedQuery(Readable):
         """
         with suggest_affordable(self.session, self.course.query):
             key = self.charge.key if key is None else key
-            return _run(self, replace(self.charge, key=key, max_cost=max_cost), is_told=True)
+            found = _run(self, replace(self.charge, key=key, max_cost=max_cost), is_told=True)
+            return tell_rows(self.session, found)
 
 
 def prepare(session: WorkspaceSession, query: Query, *, key: str | None = None) -> PreparedQuery:
@@ -165,7 +167,7 @@ def answer(session: WorkspaceSession, query: Query, *, key: str | None = None, m
     prepared = prepare(session, query, key=key)
     if session.schema(query.table) is not prepared.course.schema.declared:
         prepared = prepare(session, query, key=key)  # redeclared meanwhile, and nobody was told the other price yet
-    return _run(prepared, replace(prepared.charge, max_cost=max_cost), is_told=False)
+    return tell_rows(session, _run(prepared, replace(prepared.charge, max_cost=max_cost), is_told=False))
 
 
 def answer_planned(
@@ -191,7 +193,7 @@ def answer_planned(
         if _get_event(held) != sent.charged:
             return answer(session, query, key=key, max_cost=max_cost)
         earlier = load_reusable_answers(session, query, schema, asked.account, held)
-        return _run(PreparedQuery(session, course, asked, held, earlier), asked, is_told=False)
+        return tell_rows(session, _run(PreparedQuery(session, course, asked, held, earlier), asked, is_told=False))
 
 
 def explain(session: WorkspaceSession, query: Query, *, key: str | None = None) -> Explanation:

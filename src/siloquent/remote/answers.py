@@ -79,9 +79,10 @@ def parse_answer(document: dict[str, Any], *, replayed: bool) -> RemoteAnswer:
         receipt=AnswerReceipt(receipt["ledger"], receipt["seq"], receipt["hash"]),
         mechanism=document["mechanism"],
         replayed=replayed,
-        notes=(*document["notes"], *([f"rows: {rows['text']}"] if rows else [])),
+        notes=tuple(document["notes"]),
         earlier=tuple(placed),
         labels=parse_labels(document.get("labels", ())),
+        about_rows=rows,
         document=document,
     )
 

@@ -14,7 +14,6 @@ from siloquent.documents.ledger import (
     build_ledger_document,
     build_session_account_document,
 )
-from siloquent.documents.releases import describe_current_rows, describe_earlier_rows
 from siloquent.documents.tables import build_shown_table, build_table_line
 
 if TYPE_CHECKING:
@@ -155,16 +154,6 @@ class WorkspaceQueries:
     def get_history(self, table: str) -> Document:
         """Return the queries and discoveries of a table, oldest first."""
         return build_history_document(table, self.session.list_history(table))
-
-    def describe_rows(self, answer: Answer) -> str:
-        """Say as of when the rows of ``answer`` are, if they were ever replaced; otherwise empty."""
-        table, seq = answer.cost.account.partition("@")[0], answer.receipt.seq
-        found = self.session.find_rows_of(table, seq)
-        if found is not None:
-            version = self.session.schema(table).version + found.count
-            return describe_current_rows(version, found.at) if found.count else ""
-        entry = next(iter(self.session.ledger.iter_entries(after=seq - 1)))
-        return describe_earlier_rows(entry.at)
 
     def get_ledger_document(self, table: str | None = None, *, last: int = 20) -> Document:
         """Return all accounts for the owner, and an analyst's own for an analyst, with their newest entries."""

@@ -98,9 +98,8 @@ def ask(
             if options.as_json:
                 options.screen.write_document(build_answer_document(answer, key))
             else:
-                as_of = session.describe_rows(answer) if isinstance(session, WorkspaceQueries) else ""
                 shown = {"full": full, "all_rows": all_rows}
-                show_answer(options.screen, answer, again=again, **shown, as_of=as_of, limit=limit)
+                show_answer(options.screen, answer, again=again, **shown, limit=limit)
             if chart:
                 show_charts(options.screen, answer)
             if chart_file is not None:

@@ -27,13 +27,11 @@ def show_answer(
     again: str,
     full: bool,
     all_rows: bool,
-    as_of: str = "",
     limit: Fraction | None = None,
 ) -> None:
     """Print the table, then its meaning and cost.
 
     Args:
-        as_of: What to say of the rows' time, if anything.
         limit: As in ``describe_price``.
     """
     from siloquent.explore.spec.answers.text import format_cells
@@ -49,7 +47,7 @@ def show_answer(
         screen.note(
             f"{len(answer.rows) - len(shown):,} more rows: --all, or siloquent release export {answer.id} -o FILE"
         )
-    screen.write_facts([*([("rows", clean_text(as_of))] if as_of else []), *_list_facts(answer, limit)])
+    screen.write_facts(_list_facts(answer, limit))
     screen.note(f"\nTo repeat this at no cost: {again}")
 
 

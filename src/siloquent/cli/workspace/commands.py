@@ -23,8 +23,8 @@ from siloquent.documents.ledger import (
     parse_amount,
     read_epsilon_limit,
 )
-from siloquent.documents.releases import describe_current_rows
 from siloquent.documents.tables import build_table_list_document, build_workspace_document
+from siloquent.explore.answered_rows import describe_current_rows
 
 Full = Annotated[bool, typer.Option("--full", help="Print amounts in the accounts' units.")]
 Table = Annotated[str, typer.Argument(metavar="TABLE", help="A declared table.")]

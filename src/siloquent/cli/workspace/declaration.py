@@ -16,7 +16,6 @@ from siloquent.cli.base.command import Options, register_command
 from siloquent.cli.base.screen import LEFT, RIGHT
 from siloquent.cli.workspace.reading import ReadingOption, parse_reading_lines, suggest_reading
 from siloquent.documents.ledger import format_significant
-from siloquent.documents.releases import format_minute
 from siloquent.documents.tables import (
     build_check_document,
     build_check_report,
@@ -24,6 +23,7 @@ from siloquent.documents.tables import (
     build_refresh_document,
 )
 from siloquent.errors import NotAllowed, RequestError, SiloquentError
+from siloquent.explore.answered_rows import format_minute
 from siloquent.fixes import RunCommand, build_fix, run
 
 _SOURCE = re.compile(r"(csv|csv-records|xlsx|parquet|duckdb):")

@@ -11,6 +11,7 @@ from siloquent.explore.estimate.progress import QueryProgress
 from siloquent.explore.estimate.reconstruct import EstimatedRows, compute_step, reconstruct
 from siloquent.explore.plan.bounds import Part, list_parts
 from siloquent.explore.plan.cells.distinct import describe_distinct
+from siloquent.explore.plan.explain import describe_rows_left_out
 from siloquent.explore.plan.promise import describe_default, describe_promise, describe_unit
 from siloquent.explore.spec import Answer, AnswerAccuracy, AnswerCost, AnswerReceipt, render
 from siloquent.explore.spec.answers.answer import ItemAccuracy, find_weakest
@@ -21,8 +22,12 @@ from siloquent.privacy import Cost, get_accountant
 from siloquent.schema import TableSchema
 
 
-def assemble(progress: QueryProgress) -> Answer:
-    """Build the answer to the plan's query from the completed steps."""
+def assemble(progress: QueryProgress, *, with_middles: bool = False) -> Answer:
+    """Build the answer to the plan's query from the completed steps.
+
+    Args:
+        with_middles: As earlier versions did, the average of a group that may have no rows is the middle of its bounds.
+    """
     query, schema = progress.course.query, progress.course.schema
     first, last = progress.taken[0], progress.taken[-1]
     part = first.parts[0]
@@ -30,7 +35,11 @@ def assemble(progress: QueryProgress) -> Answer:
     changed = dict.fromkeys(describe_changed(one.stored.payload) for one in progress.taken)
     sources = tuple(sorted({seq for one in progress.parts for seq in one.measured.sources}))
     if query.is_composite:
-        estimate, promise, items = _estimate(progress), _describe_promise(progress), _build_items(progress)
+        estimate, promise, items = (
+            _estimate(progress, with_middles),
+            _describe_promise(progress),
+            _build_items(progress),
+        )
     else:
         estimate = reconstruct(query, part.plan.compiled, part.measured, alpha=part.error)
         promise, items = part.plan.promise, ()
@@ -49,6 +58,7 @@ def assemble(progress: QueryProgress) -> Answer:
         guarantee=build_guarantee(schema, *(one.stored for one in progress.taken)),
         receipt=_build_receipt(last.stored),
         earlier=tuple(_build_receipt(one.stored) for one in progress.taken[:-1]),
+        left_out=next(iter(describe_rows_left_out(schema)), ""),
         mechanism=" + ".join(dict.fromkeys(one.measured.mechanism for one in progress.parts)),
         grid=compute_step(part.plan.compiled, part.measured),
         replayed=all(one.replayed for one in progress.taken),
@@ -67,12 +77,18 @@ def _collect_values(progress: QueryProgress) -> dict[Part, ReleasedPart]:
     return {asked: found for one in steps for part in one.parts for asked, found in part.each.items()}
 
 
-def _estimate(progress: QueryProgress) -> EstimatedRows:
+def _estimate(progress: QueryProgress, with_middles: bool) -> EstimatedRows:
     query = progress.course.query
     compiled = progress.taken[0].parts[0].plan.compiled
     chosen = progress.chosen if query.chooses_by_another else None
     return combine(
-        query, progress.course.schema, _collect_values(progress), compiled.labels, compiled.keys, chosen=chosen
+        query,
+        progress.course.schema,
+        _collect_values(progress),
+        compiled.labels,
+        compiled.keys,
+        chosen=chosen,
+        with_middles=with_middles,
     )
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
-from siloquent.explore.estimate.derived import Evaluator, Range
+from siloquent.explore.estimate.derived import NULL, Evaluator, Range
 from siloquent.explore.estimate.ranks import read_off
 from siloquent.explore.estimate.reconstruct import (
     EstimatedRows,
@@ -104,6 +104,7 @@ def combine(
     keys: tuple[str, ...],
     *,
     chosen: Sequence[int] | None = None,
+    with_middles: bool = False,
 ) -> EstimatedRows:
     """Build the rows of a composite answer: all groups in declared order, or those of a free choice.
 
@@ -111,10 +112,12 @@ def combine(
         found: The measured parts; aggregates with missing parts are left out, except for their count.
         labels: All groups' key values.
         chosen: The indices of the measured groups, if HAVING on another aggregate chose them.
+        with_middles: Whether values that nothing is known of are the middle of their interval, not NULL.
     """
     columns: list[_Column] = [_build_column(item, query, schema, found) for item in query.items]
     is_complete = all(column.intervals for column in columns) and not any(column.is_partial for column in columns)
     columns = [column for column in columns if column.intervals]
+    columns = [column.fill_middles() for column in columns] if with_middles else columns
     places = range(len(labels)) if chosen is None else chosen
     kept = _select_rows(query, columns, len(places))
     # Without all aggregates, since a second step was refused, those that were paid for are shown themselves.
@@ -150,12 +153,16 @@ class _Column:
     stepped: str = ""
     is_partial: bool = False
 
+    def fill_middles(self) -> _Column:
+        """Return the column with a value in every row."""
+        return replace(self, intervals=[replace(one, is_known=True) for one in self.intervals])
+
     def build_range(self, row: int) -> Range:
         """Return the value of one row for further computation; a quantile's has no interval."""
         if self.labels:
             return Range(Fraction(self.labels[row]))
         one = self.intervals[row]
-        return Range(one.value, one.low, one.high)
+        return Range(one.value, one.low, one.high) if one.is_known else NULL
 
     def list_names(self, *, alone: bool) -> list[str]:
         if self.labels:
@@ -166,16 +173,18 @@ class _Column:
         if self.labels:
             return (self.labels[row],)
         one = self.intervals[row]
-        return round_for_display(one.value, one.low, one.high, whole=self.whole)
+        value, low, high = round_for_display(one.value, one.low, one.high, whole=self.whole)
+        return (value if one.is_known else None), low, high
 
     def list_notes(self, groups: Sequence[tuple[Any, ...]]) -> list[str]:
-        if self.wanted is None:
-            return [self.stepped] if self.stepped else []
-        missed = [i for i, one in enumerate(self.intervals) if one.error > self.wanted]
-        if not missed:
-            return []
-        names = _name_groups(groups, missed)
-        return [f"accuracy not met by {self.name} of {names}: the interval says how exact it is"]
+        notes = [self.stepped] if self.stepped else []
+        if missed := [i for i, one in enumerate(self.intervals) if self.wanted is not None and one.error > self.wanted]:
+            names = _name_groups(groups, missed)
+            notes.append(f"accuracy not met by {self.name} of {names}: the interval says how exact it is")
+        if empty := [i for i, one in enumerate(self.intervals) if not one.is_known]:
+            names = _name_groups(groups, empty)
+            notes.append(f"{self.name} of {names} has no value: by the noisy count, there may be no rows")
+        return notes
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -238,7 +247,12 @@ def _select_rows(query: Query, columns: Sequence[_Column], rows: int) -> list[in
         return list(range(rows))
     by = choice.of or query.aggregate
     (column,) = (c for c, item in zip(columns, query.items, strict=False) if item.aggregate == by)
-    return apply_choice(choice, [one.value for one in column.intervals])
+    # A group without a value passes no HAVING, and stands last in any order.
+    known = [place for place, one in enumerate(column.intervals) if one.is_known]
+    chosen = [known[place] for place in apply_choice(choice, [column.intervals[place].value for place in known])]
+    if query.top is None:
+        return chosen
+    return [*chosen, *(place for place in range(rows) if place not in known)][: query.top.k]
 
 
 def _build_column(item: Item, query: Query, schema: TableSchema, found: Mapping[Part, ReleasedPart]) -> _Column:

@@ -34,11 +34,15 @@ class NoisyValue:
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """An estimate, and an interval that holds the true value if no released number exceeds its error bound."""
+    """An estimate, and an interval that holds the true value if no released number exceeds its error bound.
+
+    ``is_known``: whether there is an estimate at all; without one ``value`` is the middle of the interval.
+    """
 
     value: Fraction
     low: Fraction
     high: Fraction
+    is_known: bool = True
 
     @property
     def error(self) -> Fraction:
@@ -49,13 +53,14 @@ class Interval:
 def estimate_average(attribute: Attribute, count: NoisyValue, total: NoisyValue) -> Interval:
     """Estimate the mean of the rows with a number: abs(S/C - mean) <= (s + H c)/C, clipped to the declared bounds.
 
-    ``total`` is the sum of distances from the centre. If there may be no rows, the answer is the whole domain.
+    ``total`` is the sum of distances from the centre. If the noisy count is not above 0, the interval is the whole
+    domain, and there is no estimate.
     """
     lowest = Fraction(attribute.lo)  # type: ignore[arg-type]
     grid = Fraction(attribute.grid or 1)
     highest = lowest + (attribute.steps - 1) * grid
     if count.value <= 0:
-        return Interval((lowest + highest) / 2, lowest, highest)
+        return Interval((lowest + highest) / 2, lowest, highest, is_known=False)
     middle = lowest + compute_centre(attribute) * grid + total.value / count.value
     off = (total.error + compute_half_range(attribute) * count.error) / count.value
     return _cut(middle, middle - off, middle + off, lowest, highest)
@@ -69,7 +74,7 @@ def estimate_variance(attribute: Attribute, count: NoisyValue, total: NoisyValue
     grid = Fraction(attribute.grid or 1)
     most = ((attribute.steps - 1) * grid / 2) ** 2
     if count.value <= 0 or count.high < 1:
-        return Interval(most / 2, Fraction(0), most)
+        return Interval(most / 2, Fraction(0), most, is_known=False)
     found = squares.value / count.value - (total.value / count.value) ** 2
     low, high = _bound_box(count, total, squares)
     off = compute_spread_error(compute_half_range(attribute), count.value, (count.error, total.error, squares.error))
@@ -81,8 +86,8 @@ def estimate_sample_variance(
 ) -> Interval:
     """Estimate the variance that divides by the rows less 1, as it is in groups of two rows or more."""
     most = ((attribute.steps - 1) * Fraction(attribute.grid or 1)) ** 2 / 2
-    if count.high < 2:
-        return Interval(most / 2, Fraction(0), most)
+    if count.value <= 0 or count.high < 2:
+        return Interval(most / 2, Fraction(0), most, is_known=False)
     spread = estimate_variance(attribute, count, total, squares)
     value, low, high = (
         part * rows / (rows - 1)
@@ -115,7 +120,8 @@ def _bound_box(count: NoisyValue, total: NoisyValue, squares: NoisyValue) -> tup
 def estimate_deviation(spread: Interval) -> Interval:
     """Return the square root of a variance and of its interval, with the ends rounded outwards."""
     value = _round_root_down(spread.value)
-    return Interval(value, min(_round_root_down(spread.low), value), max(_round_root_up(spread.high), value))
+    low, high = min(_round_root_down(spread.low), value), max(_round_root_up(spread.high), value)
+    return Interval(value, low, high, spread.is_known)
 
 
 def _cut(value: Fraction, low: Fraction, high: Fraction, lowest: Fraction, highest: Fraction) -> Interval:

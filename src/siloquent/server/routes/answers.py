@@ -15,8 +15,9 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from siloquent.documents.releases import build_answer_document, build_rows_entry
+from siloquent.documents.releases import build_answer_document
 from siloquent.errors import ReleaseError, SiloquentError
+from siloquent.explore.answered_rows import build_rows_entry
 from siloquent.schema import AccuracyDefaults
 from siloquent.server.access.guard import CurrentUser, GuardedRoute, require_open
 from siloquent.server.access.scope import require_declared

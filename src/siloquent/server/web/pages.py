@@ -17,8 +17,8 @@ from starlette.staticfiles import StaticFiles
 from siloquent.charts.text import draw_share_bar, format_label, format_number
 from siloquent.documents.ledger import format_delta_left, format_significant
 from siloquent.documents.problems import Problem
-from siloquent.documents.releases import format_minute
 from siloquent.errors import SiloquentError
+from siloquent.explore.answered_rows import format_minute
 from siloquent.explore.spec.answers.text import describe_label
 from siloquent.fixes import build_fix, parse_fix
 from siloquent.server.access.guard import COOKIE, count_open, require_proof

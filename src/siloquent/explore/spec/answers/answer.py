@@ -91,7 +91,8 @@ class Answer(Readable, Tabular):
     ``columns`` and ``rows``: the groups in declared order, each with its value and interval [low, high] (wcq), or the
     reported groups (icq), or the top groups in order (tcq), or one or three columns per aggregate (composite).
     ``grid``: the step of the values. ``earlier``: receipts of steps before the last one. ``labels``: declared words for
-    the groups' values, shown beside them.
+    the groups' values, shown beside them. ``left_out``: which rows of a person do not count; a release says it in
+    its guarantee. ``about_rows``: which rows it is about, if they were ever replaced.
     """
 
     task: str
@@ -112,6 +113,8 @@ class Answer(Readable, Tabular):
     notes: tuple[str, ...] = ()
     earlier: tuple[AnswerReceipt, ...] = ()
     labels: tuple[ColumnLabels, ...] = field(default=(), compare=False)
+    left_out: str = field(default="", compare=False)
+    about_rows: Mapping[str, str] | None = field(default=None, compare=False)
 
     @property
     def id(self) -> str:
@@ -184,9 +187,10 @@ class Answer(Readable, Tabular):
             **({"earlier_receipts": [one.to_json() for one in self.earlier]} if self.earlier else {}),
             "mechanism": self.mechanism,
             "replayed": self.replayed,
-            "notes": list(self.notes),
+            "notes": list(self.public_notes),
             "labels": [one.to_json() for one in self.labels],
-            "shown": build_text_document(self.columns, self.rows, self.list_lines(), self.labels),
+            "shown": build_text_document(self.columns, self.rows, self._list_own_lines(), self.labels),
+            **({} if self.about_rows is None else {"about_rows": dict(self.about_rows)}),
         }
 
     def _list_items(self) -> dict[str, Any]:
@@ -208,9 +212,19 @@ class Answer(Readable, Tabular):
         return draw_pictures(self.columns, rows, table=self.table_name, promise=self.promise)
 
     def list_lines(self) -> list[AnswerLine]:
-        """Return the lines shown besides the values: the promise, when it holds, its privacy, and notes."""
+        """Return the lines shown besides the values: the rows, the promise, when it holds, its privacy, and notes."""
+        rows = [] if self.about_rows is None else [AnswerLine("rows", self.about_rows["text"])]
+        return [*rows, *self._list_own_lines()]
+
+    def _list_own_lines(self) -> list[AnswerLine]:
+        """Return the lines that stay the same whenever it is asked again."""
         holds = describe_label(self.accuracy.label, self.accuracy.sources)
-        return order_lines(self.promise, holds, self.guarantee.describe(), self.notes)
+        return order_lines(self.promise, holds, self.guarantee.describe(), self.public_notes)
+
+    @property
+    def public_notes(self) -> tuple[str, ...]:
+        """The notes, and which rows of a person do not count."""
+        return (*self.notes, *([self.left_out] if self.left_out else []))
 
     def _repr_html_(self) -> str:
         """Return the answer for notebooks, with its pictures; every text is escaped."""

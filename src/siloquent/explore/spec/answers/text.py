@@ -26,10 +26,15 @@ class Heading(NamedTuple):
 
 
 class AnswerLine(NamedTuple):
-    """One line about an answer: its kind (``promise``, ``holds``, ``privacy`` or ``note``), and its text."""
+    """One line about an answer: its kind (``rows``, ``promise``, ``holds``, ``privacy`` or ``note``), and its text."""
 
     name: str
     text: str
+
+    @property
+    def sentence(self) -> str:
+        """The text as it stands without the name of its kind beside it."""
+        return f"Rows: {self.text}." if self.name == "rows" else self.text
 
 
 def build_document_lines(document: Mapping[str, Any]) -> list[AnswerLine]:
@@ -116,7 +121,7 @@ def format_text(
     ]
     more = len(rows) - len(cells)
     cut = [f"{more:,} more rows: answer.table"] if more > 0 else []
-    before, notes = ([line.text for line in lines if (line.name == "note") is last] for last in (False, True))
+    before, notes = ([line.sentence for line in lines if (line.name == "note") is last] for last in (False, True))
     return "\n".join([*table, *cut, "", *before, receipt, *notes])
 
 
@@ -137,7 +142,7 @@ def format_html(
     )
     more = len(rows) - MAX_IN_A_NOTEBOOK
     cut = f"<p>{more:,} more rows: <code>answer.table</code></p>" if more > 0 else ""
-    words = "<br>".join(escape(line.text) for line in lines)
+    words = "<br>".join(escape(line.sentence) for line in lines)
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{cut}{''.join(pictures)}<p>{words}</p>"
 
 
@@ -157,12 +162,13 @@ def build_text_document(
 
 
 def format_interval(values: Sequence[Any], *, full: bool = False) -> list[str]:
-    """Format a value, low and high as text; empty if nothing was measured."""
+    """Format a value, low and high as text; empty if nothing was measured, or if nothing but the ends is known."""
     value, low, high = values
-    if value is None:
+    if value is None and (low is None or high is None):
         return ["", "", ""]
     if low is None or high is None:  # computed from others, some of which may be 0 as a divisor
         return [format_label(value), "", ""]
     half = (Fraction(high) - Fraction(low)) / 2
     step = Fraction(0) if full or half <= 0 else compute_step(half)
-    return [format_number(value, step), format_number(low, step, "down"), format_number(high, step, "up")]
+    told = "" if value is None else format_number(value, step)
+    return [told, format_number(low, step, "down"), format_number(high, step, "up")]
