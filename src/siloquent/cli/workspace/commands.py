@@ -24,7 +24,6 @@ from siloquent.documents.ledger import (
     read_epsilon_limit,
 )
 from siloquent.documents.tables import build_table_list_document, build_workspace_document
-from siloquent.explore.answered_rows import describe_current_rows
 
 Full = Annotated[bool, typer.Option("--full", help="Print amounts in the accounts' units.")]
 Table = Annotated[str, typer.Argument(metavar="TABLE", help="A declared table.")]
@@ -87,6 +86,8 @@ def list_tables(options: Options, full: Full = False) -> None:
 
 def show(options: Options, table: Table, full: Full = False) -> None:
     """Show what is declared about a table: attributes, unit, constraints, budget. No row is read."""
+    from siloquent.explore.answered_rows import describe_current_rows
+
     with options.open_queries() as session:
         document = dict(session.get_table_document(table))
     if options.as_json:

@@ -23,7 +23,6 @@ from siloquent.documents.tables import (
     build_refresh_document,
 )
 from siloquent.errors import NotAllowed, RequestError, SiloquentError
-from siloquent.explore.answered_rows import format_minute
 from siloquent.fixes import RunCommand, build_fix, run
 
 _SOURCE = re.compile(r"(csv|csv-records|xlsx|parquet|duckdb):")
@@ -146,6 +145,8 @@ def refresh(
     ] = False,
 ) -> None:
     """Replace a table's rows with those of a file that fits the declaration; earlier charges stay."""
+    from siloquent.explore.answered_rows import format_minute
+
     options.require_owner("A refresh")
     if options.server is not None:
         document = _refresh_at_server(options, table, file, despite_findings=despite_findings)
