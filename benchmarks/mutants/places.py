@@ -28,6 +28,7 @@ PLACES: dict[str, tuple[tuple[str, ...], int]] = {
     "ledger": (("ledger/*.py", "ledger/backends/*.py"), 14),
     "explore mechanisms": (("explore/plan/mechanisms/*.py",), 6),
     "explore plan": (("explore/plan/*.py", "explore/plan/cells/*.py", "explore/plan/reuse/*.py"), 6),
+    "explore computed": (("explore/plan/computed/*.py",), 5),
     "synth plan": (("synth/plan/*.py",), 5),
     "sketch plan": (("sketch/plan/*.py",), 4),
     "search plan": (("search/plan/*.py",), 4),

@@ -43,23 +43,25 @@ def test_the_same_key_of_two_shares_is_two_keys(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("before", "after"),
+    ("before", "after", "question"),
     [
-        ("hi = 99", "hi = 89"),
-        ('values = ["A", "B", "C"]', 'values = ["A", "B", "D"]'),
-        ("size_hint = 3000", "size_hint = 3000\nversion = 2"),
+        ("hi = 99", "hi = 89", "SELECT ward, SUM(age) FROM visits GROUP BY ward ERROR 5000 REUSE NONE"),
+        ('values = ["A", "B", "C"]', 'values = ["A", "B", "D"]', QUESTION),
+        ("size_hint = 3000", "size_hint = 3000\nversion = 2", QUESTION),
     ],
 )
-def test_a_key_is_refused_when_the_table_is_declared_otherwise(tmp_path: Path, before: str, after: str) -> None:
+def test_a_key_is_refused_when_the_table_is_declared_otherwise(
+    tmp_path: Path, before: str, after: str, question: str
+) -> None:
     with opened(tmp_path / "w", declared()) as session:
-        first = session.ask(QUESTION, key="monday")
+        first = session.ask(question, key="monday")
         left = session.get_remaining("visits")
     with opened(tmp_path / "w", declared().replace(before, after)) as changed:
         with pytest.raises(KeyReused):
-            changed.ask(QUESTION, key="monday")
+            changed.ask(question, key="monday")
         assert changed.get_remaining("visits") == left
     with opened(tmp_path / "w", declared()) as restored:
-        assert restored.ask(QUESTION, key="monday") == first
+        assert restored.ask(question, key="monday") == first
 
 
 def charged(session: Session, factor: Fraction) -> Permit:

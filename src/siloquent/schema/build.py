@@ -140,8 +140,7 @@ class _SeveralFaults(SchemaError):
 
     def __init__(self, told: Sequence[str], fix: FixLike) -> None:
         self.told = tuple(told)
-        more = f" And {len(told) - MAX_TOLD} more." if len(told) > MAX_TOLD else ""
-        super().__init__(number_faults(self.told[:MAX_TOLD]) + more, fix=fix)
+        super().__init__(number_faults(told[:MAX_TOLD], untold=max(len(told) - MAX_TOLD, 0)), fix=fix)
 
 
 def _raise_all(faults: list[SchemaError]) -> None:

@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
+from itertools import islice
 from typing import Any
 
 from pydantic import ValidationError
@@ -151,18 +152,21 @@ def validate_table_file(raw: Mapping[str, Any], find_others: Callable[[], list[s
     try:
         return TableFile.model_validate(raw)
     except ValidationError as wrong:
-        raise SchemaError(number_faults([*_describe_problems(wrong, raw), *find_others()])) from None
+        problems = _find_problems(wrong, raw)
+        told = [*_describe_problems(problems, raw), *find_others()]
+        raise SchemaError(number_faults(told, untold=max(len(problems) - MAX_TOLD, 0))) from None
 
 
-def number_faults(told: Sequence[str]) -> str:
-    """Return sentences about faults as one text; several are counted and numbered.
+def number_faults(told: Sequence[str], *, untold: int = 0) -> str:
+    """Return sentences about faults as one text; several are counted and numbered. ``untold``: how many more there are.
 
     >>> number_faults(["A is wrong.", "B is missing."])
     '2 faults: (1) A is wrong. (2) B is missing.'
     """
-    if len(told) < 2:
+    if len(told) + untold < 2:
         return " ".join(told)
-    return f"{len(told):,} faults: {' '.join(f'({place}) {one}' for place, one in enumerate(told, 1))}"
+    numbered = " ".join(f"({place}) {one}" for place, one in enumerate(told, 1))
+    return f"{len(told) + untold:,} faults: {numbered}{f' And {untold:,} more.' if untold else ''}"
 
 
 def validate_column(raw: Mapping[str, Any]) -> ColumnEntry:
@@ -174,7 +178,7 @@ def validate_column(raw: Mapping[str, Any]) -> ColumnEntry:
     try:
         return ColumnEntry.model_validate(raw)
     except ValidationError as wrong:
-        raise SchemaError(" ".join(_describe_problems(wrong, raw))) from None
+        raise SchemaError(" ".join(_describe_problems(_find_problems(wrong, raw), raw))) from None
 
 
 _PLACES: dict[str, tuple[type[file_models.Strict], str]] = {
@@ -224,18 +228,29 @@ _WANTED = {
 """Descriptions of the values accepted by keys of more than one type."""
 
 
-def _describe_problems(wrong: ValidationError, raw: Mapping[str, Any]) -> Iterator[str]:
-    """Yield one sentence per problem: location, error and suggestion. A key of several types is one problem."""
+def _find_problems(wrong: ValidationError, raw: Mapping[str, Any]) -> dict[tuple[Any, ...], Any]:
+    """Return the error at each location; a key of several types is one problem."""
     found: dict[tuple[Any, ...], Any] = {}
     for error in wrong.errors(include_url=False):
         known = _trim_location(error["loc"], raw)
         found.setdefault(error["loc"] if error["type"] == "missing" else known, error)
-    for path, error in list(found.items())[:MAX_TOLD]:
+    return found
+
+
+def _describe_problems(problems: Mapping[tuple[Any, ...], Any], raw: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a sentence about each of the first ``MAX_TOLD`` problems: location, error and suggestion.
+
+    The keys known at a place are told once.
+    """
+    listed = set()
+    for path, error in islice(problems.items(), MAX_TOLD):
         *place, last = path or ("file",)
         where = _format_location(place, raw)
         key = next((part for part in reversed(path) if part in _WANTED), None)
         if error["type"] == "extra_forbidden":
-            yield f"Unknown key {quote_short(last)}{where}.{_place_key(str(last), place)}"
+            meant = _place_key(str(last), place)
+            yield f"Unknown key {quote_short(last)}{where}.{'' if meant in listed else meant}"
+            listed.add(meant)
         elif error["type"] == "missing":
             yield f"Missing {str(last)!r}{where}: add `{last} = ...`."
         elif key is not None:
@@ -245,8 +260,6 @@ def _describe_problems(wrong: ValidationError, raw: Mapping[str, Any]) -> Iterat
             expected = re.findall("'([^']*)'", str(error.get("ctx", {}).get("expected", "")))
             hint = format_hint(suggest_value(str(last), error["input"], expected))
             yield f"{quote_short(last)}{where}: {error['msg']}, not {_format_value(error['input'])}.{hint}"
-    if len(found) > MAX_TOLD:
-        yield f"And {len(found) - MAX_TOLD} more."
 
 
 def _format_value(value: object) -> str:

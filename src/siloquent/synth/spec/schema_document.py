@@ -43,8 +43,8 @@ _CLASSES: Mapping[str, type[Any]] = {
     "Unit": Unit,
 }
 _NAMES = {kind: name for name, kind in _CLASSES.items()}
-_LEFT_OUT = ("labels", "reading")
-"""What a model does not depend on: words that are shown beside values, and how the source's text is read."""
+_LEFT_OUT = ("labels", "reading", "computed", "extended")
+"""What a model does not depend on: words beside values, how the source's text is read, what a query computes."""
 _TEXTS: Mapping[str, type[Any]] = {"Decimal": Decimal, "Fraction": Fraction}
 
 
