@@ -395,6 +395,7 @@ def test_rows_are_not_read_without_a_permit(tmp_path: Path) -> None:
         list(session.table("visits").count_units_by_key("diagnosis", permit, keys_each=1))
 
 
+@pytest.mark.slow
 def test_a_stored_release_never_outgrows_a_domain_file() -> None:
     planned = plan_discovery(KeysSpec("visits", "diagnosis", Budget(rho="0.01")), schema())
     assert isinstance(planned, KeysPlan)
