@@ -8,12 +8,15 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import datetime
+from decimal import Decimal
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from siloquent.discover.release import read_keys
+from siloquent.discover.release import propose_bounds, read_bounds, read_keys
 from siloquent.discover.spec import DiscoverSpec, KeysSpec
 from siloquent.errors import SiloquentError, UnknownName
 from siloquent.fixes import Fix, build_fix
@@ -21,7 +24,8 @@ from siloquent.schema.domains import LostDomains, list_domain_files, read_domain
 
 if TYPE_CHECKING:
     from siloquent.ledger import Ledger, SettledAnswer
-    from siloquent.schema import TableSchema
+    from siloquent.ledger.base import Receipt
+    from siloquent.schema import Attribute, TableSchema
     from siloquent.session import WorkspaceSession
 
 DOMAIN = "released domain"
@@ -114,6 +118,37 @@ def _is_about_current_rows(session: WorkspaceSession, table: str, seq: int) -> b
         if unknown.kind != DOMAIN:
             raise
         return True  # the table's file uses the lost domain, so its source cannot be compared
+
+
+def find_discovered_bounds(session: WorkspaceSession, schema: TableSchema) -> dict[str, Receipt]:
+    """Return the receipts of the discoveries whose proposed bounds are those declared now, by column; reads no rows."""
+    found: dict[str, Receipt] = {}
+    accounts = {one.name.partition("/")[0] for one in session.ledger.list_accounts()}
+    for account in sorted(one for one in accounts if one.partition("@")[0] == schema.name):
+        for answer in session.ledger.iter_answers(account):
+            told = read_bounds(answer.payload)
+            if told is None or told[0] != schema.name or told[1] not in schema.domain.names:
+                continue
+            attribute = schema.domain[told[1]]
+            with suppress(SiloquentError, ValueError, ArithmeticError):  # the column is of another type since
+                then = replace(attribute, edges=(), **_parse_bounds(attribute, *told[2]))
+                if propose_bounds(answer.payload, then) == _list_declared(attribute):
+                    found[attribute.name] = answer.receipt
+    return found
+
+
+def _parse_bounds(attribute: Attribute, lo: str, hi: str, grid: str) -> dict[str, Any]:
+    read = datetime.fromisoformat if attribute.kind in ("date", "datetime") else Decimal
+    return {"lo": read(lo), "hi": read(hi), "grid": None if grid == "None" else Decimal(grid)}
+
+
+def _list_declared(attribute: Attribute) -> tuple[object, object]:
+    """Return the bounds as a proposal has them: days are days."""
+    if attribute.kind == "date":
+        assert isinstance(attribute.lo, datetime)
+        assert isinstance(attribute.hi, datetime)
+        return attribute.lo.date(), attribute.hi.date()
+    return attribute.lo, attribute.hi
 
 
 def find_domain_faults(folder: Path, ledger: Ledger) -> list[DomainFault]:

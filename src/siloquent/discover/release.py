@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from siloquent.charts.text import clean_text
-from siloquent.discover.estimate import compute_shortfall, find_outer_bins
+from siloquent.discover.estimate import OuterBins, compute_shortfall, find_outer_bins
 from siloquent.errors import ReleaseError
 from siloquent.fixes import run
 from siloquent.foreign import load_json
@@ -232,11 +232,9 @@ def unpack_bounds(payload: bytes, attribute: Attribute, guarantee: Guarantee, pr
             f"{attribute.name!r} has other bounds or another grid than when this was measured; the charge stands.",
             fix="restore them to read the old proposal, or ask again with a new key",
         )
-    starts, counts = [*plain["starts"], attribute.steps], np.array(plain["counts"], dtype=np.int64)
-    bins = find_outer_bins(counts, plain["deviation"], plain["noise"])
-    shortfall = compute_shortfall(counts, plain["deviation"], plain["noise"])
+    bins, shortfall = _find_bins(plain)
     is_hidden = bins is None or shortfall > 1
-    lo, hi = (None, None) if bins is None or is_hidden else (starts[bins.low], starts[bins.high + 1] - 1)
+    lo, hi = _place_bounds(plain, attribute) or (None, None)
     paid = guarantee.rho or guarantee.epsilon
     return ProposedBounds(
         table=plain["table"],
@@ -250,6 +248,39 @@ def unpack_bounds(payload: bytes, attribute: Attribute, guarantee: Guarantee, pr
         provenance=provenance,
         enough=paid * Fraction(shortfall) ** (2 if plain["noise"] == "gaussian" else 1) if is_hidden else Fraction(0),
     )
+
+
+def _find_bins(plain: Mapping[str, Any]) -> tuple[OuterBins | None, float]:
+    """Return the bins that hold nearly all values, and by how much the noise hides them: not, up to 1."""
+    counts = np.array(plain["counts"], dtype=np.int64)
+    bins = find_outer_bins(counts, plain["deviation"], plain["noise"])
+    return bins, compute_shortfall(counts, plain["deviation"], plain["noise"])
+
+
+def _place_bounds(plain: Mapping[str, Any], attribute: Attribute) -> tuple[int, int] | None:
+    """Return the proposed bounds as places; None if the noise hides them."""
+    (bins, shortfall), starts = _find_bins(plain), [*plain["starts"], attribute.steps]
+    return None if bins is None or shortfall > 1 else (starts[bins.low], starts[bins.high + 1] - 1)
+
+
+def propose_bounds(payload: bytes, attribute: Attribute) -> tuple[object, object] | None:
+    """Return the bounds that a discovery proposed of ``attribute``, as declared then; None if the noise hid them.
+
+    Raises:
+        ReleaseError: it is another discovery.
+    """
+    places = _place_bounds(_unpack(payload, "bounds"), attribute)
+    return None if places is None else (_get_value(attribute, places[0]), _get_value(attribute, places[1]))
+
+
+def read_bounds(payload: bytes) -> tuple[str, str, tuple[str, str, str]] | None:
+    """Return table, column, and lo, hi and grid as declared then, of a discovery of bounds; None for anything else."""
+    try:
+        plain = _unpack(payload, "bounds")
+        lo, hi, grid = plain["declared"]
+        return str(plain["table"]), str(plain["column"]), (str(lo), str(hi), str(grid))
+    except (ReleaseError, KeyError, ValueError, TypeError):
+        return None
 
 
 def _pack(kind: str, spec: Any, **found: object) -> bytes:

@@ -130,15 +130,18 @@ def _build_column(attribute: Attribute, origin: dict[str, Any] | None) -> dict[s
 
 
 def _find_origins(session: Session, schema: TableSchema) -> dict[str, dict[str, Any]]:
-    """Return, for columns whose values were released by a discovery, its receipt and whether the ledger confirms it."""
-    from siloquent.discover.kept import find_domain_fault
+    """Return, for columns whose values or bounds a discovery found, its receipt and whether the ledger confirms it."""
+    from siloquent.discover.kept import find_discovered_bounds, find_domain_fault
     from siloquent.schema.domains import get_domain_file, map_used_domains, read_domain
     from siloquent.schema.files.toml import read_toml
 
+    found: dict[str, dict[str, Any]] = {
+        column: {"kind": "bounds", "domain": "", "entry": receipt.seq, "hash": receipt.hash, "problem": ""}
+        for column, receipt in find_discovered_bounds(session, schema).items()
+    }
     if schema.name not in session.workspace.list_table_names():
-        return {}
+        return found
     text = session.workspace.get_schema_file(schema.name).read_text(encoding="utf-8")
-    found: dict[str, dict[str, Any]] = {}
     for column, name in map_used_domains(read_toml(text)).items():
         file = get_domain_file(session.workspace.folder, name)
         told: dict[str, Any] = {"kind": "released", "domain": name, "entry": None, "hash": "", "problem": ""}
@@ -296,7 +299,7 @@ def describe_origin(origin: Mapping[str, Any]) -> str:
     if origin["kind"] == "declared":
         return "declared by the owner"
     receipt = f"entry {origin['entry']}, {origin['hash'][:16]}" if origin["entry"] is not None else "no receipt"
-    told = f"a discovery: {origin['domain']}, {receipt}"
+    told = f"a discovery: {'its bounds' if origin['kind'] == 'bounds' else origin['domain']}, {receipt}"
     return f"{told}. {origin['problem']}" if origin["problem"] else told
 
 
