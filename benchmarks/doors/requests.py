@@ -46,7 +46,7 @@ def requests(count: int, seconds: float = math.inf) -> Row:
                 words = first_words(ana)
             document = httpx.get(f"{server.address}/openapi.json", timeout=120).json()
             trial, seed = Trial(server.address, document, texts, words), 0
-            each = 3 if count < 2_000 else 20
+            each = 3 if count < 2_000 else 8
             while trial.sent.count < count and time.monotonic() < until:
                 trial.send(each, seed=seed, until=until)
                 seed += 1

@@ -155,8 +155,9 @@ class Trial:
         except (requests.exceptions.InvalidHeader, UnicodeError):
             return  # what no client can send
         self.sent.statuses[str(response.status_code)] += 1
-        # Of a bad request whose header Authorization ours takes the place of, nothing bad may be left.
-        self._check(case, name, response, CHECKS if "authorization" not in own else CHECKS[:-1])
+        # Nothing bad may be left where our header Authorization takes the place of a bad one, or of an empty list.
+        is_sent = "authorization" not in own and [] not in (case.query or {}).values()
+        self._check(case, name, response, CHECKS if is_sent else CHECKS[:-1])
         if who == NOBODY and response.status_code not in (401, 404, 405, 413, 415, 431):
             self.sent.wrong[f"{name}: {response.status_code} without a token"] += 1
         self._remember(case, name, key if headers.get("Idempotency-Key") == key else "", response)
