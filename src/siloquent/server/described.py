@@ -331,10 +331,16 @@ def _with_parts(schema: Any, known: Mapping[str, Schema], *, own: str) -> Any:
     if not isinstance(schema, dict):
         return schema
     kind = str(schema.get("properties", {}).get("schema", {}).get("const", "")).removeprefix("siloquent/")[:-2]
-    whole = {name: value for name, value in known.get(kind, {}).items() if name not in ("title", "description")}
-    if kind != own and whole and whole == {name: schema[name] for name in schema if name in whole}:
+    if kind != own and kind in known and _is_part(schema, known[kind]):
         return {"$ref": f"#/components/schemas/{_name(kind)}"}
     return {name: _with_parts(value, known, own=own) for name, value in schema.items()}
+
+
+def _is_part(schema: Schema, whole: Schema) -> bool:
+    """Return whether ``schema`` is ``whole``, but for fields that a document of this kind need not have."""
+    fields, others = schema.get("properties", {}), ("type", "required", "additionalProperties")
+    alike = fields == {name: whole["properties"].get(name) for name in fields}
+    return alike and all(schema.get(name) == whole.get(name) for name in others)
 
 
 def close_schema(schema: Schema) -> Schema:

@@ -24,7 +24,7 @@ from journeys.served import Served
 from siloquent.api import open_session
 from siloquent.server.access import guard
 from siloquent.server.access.roles import ROUTES
-from siloquent.server.jobs.tasks import read_spec
+from siloquent.server.jobs.tasks import TASKS, read_spec
 
 EXAMPLES = 6
 CHECKS = [
@@ -187,3 +187,32 @@ def test_a_response_that_is_not_as_described_would_be_seen(served: Served) -> No
         for status, media in ((201, "application/json"), (200, "text/html"), (404, "application/json")):
             odd = httpx.Response(status, headers={"content-type": media}, content=good.content, request=good.request)
             assert list(described.faults(odd)), (status, media)
+
+
+def list_consts(schema: Any, *, root: bool = True) -> list[str]:
+    """The kinds of documents that are described within a schema, but for its own."""
+    if isinstance(schema, list):
+        return [kind for one in schema for kind in list_consts(one, root=False)]
+    if not isinstance(schema, dict):
+        return []
+    fields = schema.get("properties")
+    kind = fields.get("schema", {}).get("const") if isinstance(fields, dict) and not root else None
+    return [*([kind] if kind else []), *(kind for one in schema.values() for kind in list_consts(one, root=False))]
+
+
+def test_a_kind_of_document_is_described_once(served: Served) -> None:
+    """In a list, too: otherwise generated clients have two classes for it, which are never equal."""
+    shapes = served.app.openapi()["components"]["schemas"]
+    assert {name: kinds for name, shape in shapes.items() if (kinds := list_consts(shape))} == {}
+
+
+@pytest.mark.parametrize("task", sorted(TASKS))
+def test_a_list_may_hold_jobs_of_each_task(served: Served, task: str) -> None:
+    statement = (
+        "INSERT INTO job (id, name, token, task, spec, key, state, created, changed) "
+        "VALUES ('j-' || :task, 'bo', '', :task, '{\"table\": \"visits\"}', :task, 'cancelled', 1, 1)"
+    )
+    with served.app.state.house.store.open_transaction() as db:
+        db.execute(statement, {"task": task})
+    with served.client("bo") as client:  # which compares with the description
+        assert task in [one["task"] for one in client.get("/v1/jobs").json()["jobs"]]
