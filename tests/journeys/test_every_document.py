@@ -91,6 +91,7 @@ def a_workspace_and_its_tables(types: Commands) -> None:
     types("init", "other", kind="workspace")
     types("tables", kind="table-list")
     types("show", "visits", kind="table")
+    types("report", kind="protection-report")
     types("show", "vists", kind="problem", status=2)
     types("draft", "data/visits.parquet", "--public", kind="draft")
     skip = ("--column", "rest = skip", "--accept", "--max-rows", "4")
