@@ -22,6 +22,7 @@ from siloquent.api import Session
 from siloquent.errors import RequestError
 from siloquent.explore.plan.computed.attributes import build_test_attribute, build_value_attribute
 from siloquent.explore.plan.computed.narrowing import narrow_cells
+from siloquent.explore.spec import render
 from siloquent.explore.spec.language.parse import parse_expression, parse_predicate
 from siloquent.explore.spec.normal_form import list_attributes
 from siloquent.schema import Attribute
@@ -146,6 +147,69 @@ FUNCTIONS = [
 @pytest.mark.parametrize("text", FUNCTIONS)
 def test_functions_of_a_row_are_those_of_sql(text: str, engines: tuple[Session, duckdb.DuckDBPyConnection]) -> None:
     compare(engines, text, tail="BUDGET 500 EPSILON")
+
+
+GROUPED = [
+    "WITH t AS (SELECT ward, COUNT(*) AS n, SUM(days) AS d FROM visits GROUP BY ward) "
+    "SELECT ward, d / n AS mean, n FROM t WHERE n > 20 AND (d > -500 OR n < 0) ORDER BY n DESC",
+    "SELECT n * 2 AS twice FROM (SELECT COUNT(*) AS n, SUM(age) AS unused FROM visits) AS t",
+    "SELECT w AS k, n FROM (SELECT ward AS w, COUNT(*) AS n FROM visits WHERE age > 30 GROUP BY w HAVING n > 5) t "
+    "ORDER BY k",
+    "WITH a AS (SELECT * FROM visits WHERE ill), b AS (SELECT town, AVG(age) AS m, COUNT(*) AS n FROM a GROUP BY town) "
+    "SELECT b.town, ROUND(b.m, 2) AS m, GREATEST(n, 10) AS n FROM b WHERE NOT n <= 1 ORDER BY town",
+    "WITH a AS (SELECT SUM(age) AS s FROM visits WHERE days > 0), b AS (SELECT COUNT(*) AS n FROM visits) "
+    "SELECT s / n AS r, s FROM a, b",
+    "WITH a AS (SELECT SUM(age) AS s FROM visits), b AS (SELECT COUNT(*) AS n, SUM(age) AS o FROM visits) "
+    "SELECT s - o AS zero, n FROM a, b",
+    "SELECT y, n FROM (SELECT year(came) AS y, COUNT(*) AS n FROM visits GROUP BY 1) WHERE n >= 1 ORDER BY y LIMIT 2",
+]
+
+
+@pytest.mark.parametrize("text", GROUPED)
+def test_queries_over_groups_are_those_of_sql(text: str, engines: tuple[Session, duckdb.DuckDBPyConnection]) -> None:
+    compare(engines, text, tail="BUDGET 500 EPSILON")
+
+
+SAME = {
+    GROUPED[
+        0
+    ]: "SELECT ward, SUM(days) / COUNT(*) AS mean, COUNT(*) AS n FROM visits GROUP BY ward HAVING COUNT(*) > 20 "
+    "AND (SUM(days) > -500 OR COUNT(*) < 0) ORDER BY n DESC",
+    GROUPED[1]: "SELECT COUNT(*) * 2 AS twice FROM visits",
+}
+
+
+@pytest.mark.parametrize("text", SAME)
+def test_a_query_over_groups_measures_what_it_uses(text: str) -> None:
+    tail = "BUDGET 1 EPSILON"
+    asked, plain = sq.parse(f"{text} {tail}"), sq.parse(f"{SAME[text]} {tail}")
+    assert set(asked.aggregates) == set(plain.aggregates)
+    assert sq.parse(render(asked)) == asked
+
+
+OF_GROUPS = [
+    "SELECT MAX(n) FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward) t",
+    "SELECT AVG(n) AS n FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward) t",
+    "SELECT ward, age FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward) t",
+    "SELECT n FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward) t WHERE ward = 'A'",
+    "SELECT n FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward LIMIT 1) t",
+    "SELECT n FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward) t JOIN wards USING (ward)",
+    "SELECT n FROM (SELECT COUNT(*) AS n FROM visits) t WHERE n > 5",
+    "SELECT n, COUNT(*) AS k FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward) t GROUP BY n",
+    "SELECT n FROM (SELECT COUNT(*) AS n FROM (SELECT COUNT(*) AS m FROM visits)) t",
+    "WITH a AS (SELECT COUNT(*) AS n FROM visits), b AS (SELECT ward, COUNT(*) AS m FROM visits GROUP BY ward) "
+    "SELECT n, m FROM a, b",
+]
+
+
+@pytest.mark.parametrize("text", OF_GROUPS)
+def test_what_is_no_query_over_groups_is_refused_with_one_that_is_answered(
+    text: str, engines: tuple[Session, duckdb.DuckDBPyConnection]
+) -> None:
+    session, _ = engines
+    with pytest.raises(RequestError) as refused:
+        session.explain(f"{text} BUDGET 1 EPSILON")
+    session.explain(refused.value.fix)
 
 
 WIDE = [

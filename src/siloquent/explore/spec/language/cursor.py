@@ -102,6 +102,20 @@ class Cursor:
                 return True
         return False
 
+    def holds_groups(self, functions: Collection[str]) -> bool:
+        """Return whether the query in the parenthesis that begins here groups rows, or calls one of ``functions``."""
+        nested: list[bool] = []  # of each open parenthesis: whether it is within a further query
+        for token, behind in pairwise(islice(self._tokens, self._place, None)):
+            if token.word == "(":
+                nested.append(bool(nested) and (nested[-1] or behind.word in ("SELECT", "WITH")))
+            elif token.word == ")":
+                nested.pop()
+            elif not nested[-1] and (token.word == "GROUP" or (token.word in functions and behind.word == "(")):
+                return True
+            if not nested:
+                return False
+        return False
+
     def is_call_of_text(self) -> bool:
         """Return whether the word here is followed by a single text in parentheses."""
         behind = self._tokens[self._place + 1 : self._place + 4]

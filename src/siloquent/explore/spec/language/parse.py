@@ -13,7 +13,7 @@ from siloquent.explore.spec.language.clauses import read_aggregate
 from siloquent.explore.spec.language.conditions import read_expression, read_predicate
 from siloquent.explore.spec.language.cursor import Cursor
 from siloquent.explore.spec.language.sources import read_views
-from siloquent.explore.spec.language.sql import read_select
+from siloquent.explore.spec.language.sql import read_groups, read_select
 from siloquent.explore.spec.normal_form import MAX_DEPTH, normalize_expression, normalize_predicate
 from siloquent.explore.spec.predicate import Expression, Predicate
 from siloquent.explore.spec.query import Query
@@ -75,13 +75,13 @@ def parse_expression(text: str) -> Expression:
 
 def _read_sql(cursor: Cursor) -> Query:
     explain = _read_explain(cursor)
-    return read_select(cursor, explain=explain, views=read_views(cursor))
+    return read_select(cursor, explain=explain, views=read_views(cursor, read_groups))
 
 
 def _read_question(cursor: Cursor) -> Query:
     explain = _read_explain(cursor)
     if cursor.is_at("SELECT", "WITH"):
-        return read_select(cursor, explain=explain, views=read_views(cursor))
+        return read_select(cursor, explain=explain, views=read_views(cursor, read_groups))
     if cursor.is_at("BIN"):
         return read_bin(cursor, explain=explain)
     raise cursor.build_problem("SELECT", "BIN", *(() if explain else ("EXPLAIN PRIVACY",)))

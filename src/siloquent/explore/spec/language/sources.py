@@ -5,7 +5,7 @@ A subquery or a query of WITH that chooses rows and columns of one table is inli
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, NoReturn
@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 from siloquent.errors import RequestError, SyntaxProblem
 from siloquent.explore.spec.language.conditions import read_expression, read_predicate
 from siloquent.explore.spec.language.cursor import Cursor
+from siloquent.explore.spec.language.grouped import GroupedView
 from siloquent.explore.spec.language.refusals import (
     AGGREGATES,
     CLAUSES,
@@ -40,7 +41,7 @@ class Source:
     """The table of a query, its join, and all names by which a text may refer to either.
 
     ``listed``: a table after a comma, which WHERE joins: ``FROM visits v, wards w WHERE v.ward = w.ward``.
-    ``view``: the rows and columns of the table that a subquery or a query of WITH chooses.
+    ``view``: the rows and columns of the table that a subquery or a query of WITH chooses; ``groups``: its groups.
     """
 
     table: str
@@ -48,6 +49,7 @@ class Source:
     names: tuple[str, ...]
     listed: str = ""
     view: View | None = None
+    groups: GroupedView | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,13 +97,14 @@ def _join_conditions(inner: Predicate | None, outer: Predicate | None) -> Predic
     return (parts[0] if len(parts) == 1 else And(tuple(parts))) if parts else None
 
 
-Views = Mapping[str, View]
+Views = Mapping[str, View | GroupedView]
+ReadGroups = Callable[[Cursor, Views], GroupedView]
 NO_VIEWS: Views = MappingProxyType({})
 
 
-def read_views(cursor: Cursor) -> Views:
+def read_views(cursor: Cursor, read_groups: ReadGroups) -> Views:
     """Parse ``WITH a AS (SELECT ...), b AS (SELECT ... FROM a)``; each may use those before it."""
-    found: dict[str, View] = {}
+    found: dict[str, View | GroupedView] = {}
     while cursor.take("WITH" if not found else ","):
         start = cursor.token.start
         name = cursor.take_name("a query of WITH")
@@ -110,11 +113,18 @@ def read_views(cursor: Cursor) -> Views:
         if cursor.is_at("("):
             raise cursor.build_refusal(_ROW_COLUMNS)
         cursor.expect("AS")
-        found[name] = _read_view(cursor, found)
+        found[name] = _read_query(cursor, found, read_groups)
     return found
 
 
-def _read_view(cursor: Cursor, views: Views) -> View:
+def _read_query(cursor: Cursor, views: Views, read_groups: ReadGroups) -> View | GroupedView:
+    """Parse a query in parentheses, of rows or of groups."""
+    if cursor.is_at("(") and cursor.holds_groups(AGGREGATES):
+        return read_groups(cursor, views)
+    return _read_view(cursor, views, read_groups)
+
+
+def _read_view(cursor: Cursor, views: Views, read_groups: ReadGroups) -> View:
     """Parse ``(SELECT a, b // 10 AS c FROM visits WHERE ...)``."""
     if not cursor.is_at("("):
         raise cursor.build_problem("(")
@@ -125,8 +135,8 @@ def _read_view(cursor: Cursor, views: Views) -> View:
     cursor.advance()
     before = len(cursor.qualifiers)
     columns, has_others = _read_columns(cursor)
-    source = read_source(cursor, views)
-    if source.listed:
+    source = read_source(cursor, views, read_groups)
+    if source.listed or source.groups is not None:
         _refuse_rows(cursor)
     where = read_predicate(cursor) if cursor.take("WHERE") else None
     if not cursor.is_at(")"):
@@ -184,16 +194,23 @@ def _read_columns(cursor: Cursor) -> tuple[dict[str, Expression] | None, bool]:
             return found, has_others
 
 
-def read_source(cursor: Cursor, views: Views = NO_VIEWS) -> Source:
+def read_source(cursor: Cursor, views: Views, read_groups: ReadGroups) -> Source:
     """Parse ``FROM visits v JOIN wards w USING (ward)``."""
     cursor.expect("FROM")
-    view = _read_view(cursor, views) if cursor.is_at("(") else None
-    if view is not None:
-        table, names = view.source.table, _read_alias_of_view(cursor)
-    else:
-        table, names = _read_aliased_table(cursor)
-        view = views.get(table)
-        table = table if view is None else view.source.table
+    view, table, names = _read_first(cursor, views, read_groups)
+    if isinstance(view, GroupedView):
+        while cursor.take(","):
+            other, _, more = _read_first(cursor, views, read_groups)
+            if not isinstance(other, GroupedView):
+                raise cursor.build_refusal(_ONLY_ROWS)
+            view, names = view.merge(other), (*names, *more)
+        if cursor.is_at("JOIN", "INNER"):
+            raise cursor.build_refusal(WHY_NOT["JOIN"])
+        return Source(view.table, view.join, names, groups=view)
+    return _join_tables(cursor, view, table, names)
+
+
+def _join_tables(cursor: Cursor, view: View | None, table: str, names: tuple[str, ...]) -> Source:
     join = view.source.join if view is not None else None
     if join is not None and cursor.is_at(",", "JOIN", "INNER"):
         raise cursor.build_refusal(WHY_NOT["JOIN"])
@@ -210,6 +227,21 @@ def read_source(cursor: Cursor, views: Views = NO_VIEWS) -> Source:
     if cursor.is_at(",", "JOIN", "INNER"):
         raise cursor.build_refusal(WHY_NOT["JOIN"])
     return Source(table, join, names, listed, view)
+
+
+def _read_first(
+    cursor: Cursor, views: Views, read_groups: ReadGroups
+) -> tuple[View | GroupedView | None, str, tuple[str, ...]]:
+    """Parse a table, a subquery or the name of a query of WITH, with its alias."""
+    if cursor.is_at("("):
+        view = _read_query(cursor, views, read_groups)
+        names = _read_alias_of_view(cursor)
+    else:
+        table, names = _read_aliased_table(cursor)
+        if table not in views:
+            return None, table, names
+        view = views[table]
+    return view, view.table if isinstance(view, GroupedView) else view.source.table, names
 
 
 def _read_alias_of_view(cursor: Cursor) -> tuple[str, ...]:

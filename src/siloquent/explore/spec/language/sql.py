@@ -7,11 +7,12 @@ from dataclasses import dataclass, field, replace
 
 from siloquent.errors import RequestError, SyntaxProblem
 from siloquent.explore.spec.aggregates import Aggregate, name_column
-from siloquent.explore.spec.derived import Derived, Function, Measured, ShownValue
+from siloquent.explore.spec.derived import Derived, Function, Kept, Measured, ShownValue
 from siloquent.explore.spec.language.clauses import is_at_aggregate, read_tail
 from siloquent.explore.spec.language.conditions import read_expression, read_predicate
 from siloquent.explore.spec.language.cursor import Cursor
 from siloquent.explore.spec.language.derived import ValueReader
+from siloquent.explore.spec.language.grouped import GroupedView, adopt, adopt_kept
 from siloquent.explore.spec.language.having import read_select_having
 from siloquent.explore.spec.language.ordering import (
     SelectList,
@@ -30,8 +31,10 @@ from siloquent.explore.spec.language.refusals import (
     WHY_NOT,
     Refusal,
 )
+from siloquent.explore.spec.language.render_conditions import render_expression
 from siloquent.explore.spec.language.sources import (
     NO_VIEWS,
+    Source,
     Views,
     check_qualifiers,
     is_bare_alias,
@@ -39,7 +42,7 @@ from siloquent.explore.spec.language.sources import (
     read_source,
 )
 from siloquent.explore.spec.normal_form import list_attributes
-from siloquent.explore.spec.predicate import And, Column, Expression, Value
+from siloquent.explore.spec.predicate import And, Column, Expression, Predicate, Value
 from siloquent.explore.spec.presentation import Presentation
 from siloquent.explore.spec.query import GroupBy, Item, Predicates, Query, Top, Workload
 from siloquent.fixes import AskWith
@@ -48,6 +51,10 @@ EVERY_ROW = Predicates((And(()),))
 """The workload of a SELECT without GROUP BY: one part that includes every row."""
 
 _NO_GROUPS = Refusal("HAVING and ORDER BY ... LIMIT require GROUP BY.", "add GROUP BY")
+_OF_GROUPS = Refusal(
+    "A query over a subquery's groups selects their columns, computes with them, and chooses among them.",
+    "ask the inner query by itself, and compute with the answer at no cost",
+)
 _EXAMPLE = AskWith("SELECT ward, COUNT(*) FROM visits GROUP BY ward ERROR 200")
 
 
@@ -94,11 +101,15 @@ def read_select(cursor: Cursor, *, explain: bool = False, views: Views = NO_VIEW
         cursor.take("ALL")  # the opposite of DISTINCT, which changes nothing
     first = read_first(cursor)
     items = _read_items(cursor)
-    source = read_source(cursor, views)
+    source = read_source(cursor, views, read_groups)
     join, where = join_listed(cursor, source, read_predicate(cursor) if cursor.take("WHERE") else None)
+    passing: list[Kept] = []
+    if source.groups is not None:
+        items, passing, source = _compute_with_groups(cursor, items, source.groups, where, source)
+        join, where = source.join, source.groups.where if source.groups is not None else None
     if distinct is not None and items.keys and not cursor.is_at("GROUP"):
         raise distinct
-    workload = _read_groups(cursor, items)
+    workload = _read_groups(cursor, items) if source.groups is None else source.groups.workload
     selected = _list_columns(items, workload)
     if source.view is not None:
         selected = replace(selected, names=source.view.rename_keys(selected.keys, selected.names))
@@ -107,6 +118,7 @@ def read_select(cursor: Cursor, *, explain: bool = False, views: Views = NO_VIEW
     if workload == EVERY_ROW and cursor.is_at("HAVING"):
         raise cursor.build_refusal(_NO_GROUPS)
     having, kept = read_select_having(cursor, selected)
+    kept = (*passing, *kept)
     is_chosen = having is not None or bool(kept)
     top, presentation, hidden = _read_presentation(cursor, selected, workload, first, is_chosen=is_chosen)
     asked = list(selected.measured)
@@ -140,6 +152,58 @@ def read_select(cursor: Cursor, *, explain: bool = False, views: Views = NO_VIEW
         presentation=presentation,
     )
     return query if source.view is None else source.view.inline(query)
+
+
+def read_groups(cursor: Cursor, views: Views) -> GroupedView:
+    """Parse ``(SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward HAVING n > 5)``."""
+    cursor.expect("(")
+    cursor.enter_parenthesis()
+    before = len(cursor.qualifiers)
+    cursor.expect("SELECT")
+    items = _read_items(cursor)
+    source = read_source(cursor, views, read_groups)
+    join, where = join_listed(cursor, source, read_predicate(cursor) if cursor.take("WHERE") else None)
+    workload = EVERY_ROW if cursor.is_at(")") and not items.keys else _read_groups(cursor, items)
+    selected = _list_columns(items, workload)
+    kept: list[Kept] = []
+    if cursor.take("HAVING"):
+        reader = selected.build_reader(cursor, _OF_GROUPS)
+        kept = reader.read_conditions()
+        items.measured[:] = reader.measured
+    if not cursor.is_at(")") or source.groups is not None or not items.values:
+        raise cursor.build_refusal(_OF_GROUPS)
+    cursor.leave_parenthesis()
+    check_qualifiers(cursor.qualifiers[before:], source.names)
+    del cursor.qualifiers[before:]
+    keys = {one.alias or render_expression(one.expression): one.expression for one in items.keys}
+    values = {shown.name: shown.value for shown in _name_values(items, ())}
+    return GroupedView(
+        source.table, source.view, join, where, workload, keys, values, tuple(items.measured), tuple(kept)
+    )
+
+
+def _compute_with_groups(
+    cursor: Cursor, items: _Items, groups: GroupedView, where: Predicate | None, source: Source
+) -> tuple[_Items, list[Kept], Source]:
+    """Return the items over the groups of a subquery, and the conditions that choose among these."""
+    if items.measured or cursor.is_at("GROUP"):
+        raise cursor.build_refusal(_OF_GROUPS)
+    found = _Items()
+    for one in items.keys:
+        named = groups.find_key(one.expression)
+        if named is not None:
+            key = groups.keys[named]
+            alias = one.alias or ("" if key == Column(named) else named)
+            found.written.append(_Key(one.start, key, alias))
+            continue
+        value = adopt(groups.convert(one.expression), groups.measured, found.measured)
+        alias = one.alias or (one.expression.name if isinstance(one.expression, Column) else "")
+        found.written.append(_Value(value, alias))
+    kept = [*groups.kept, *(groups.keep(where) if where is not None else ())]
+    if kept and groups.workload == EVERY_ROW:
+        raise cursor.build_refusal(_NO_GROUPS)
+    passing = [adopt_kept(one, groups.measured, found.measured) for one in kept]
+    return found, passing, replace(source, table=groups.table, join=groups.join, view=groups.view)
 
 
 def _name_values(items: _Items, hidden: Sequence[Derived]) -> tuple[ShownValue, ...]:

@@ -1,0 +1,162 @@
+"""Subqueries and queries of WITH that return groups: a query over their columns computes with released values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from typing import TYPE_CHECKING, cast
+
+from siloquent.errors import RequestError
+from siloquent.explore.spec.aggregates import Aggregate
+from siloquent.explore.spec.derived import AnyOf, Derived, Function, Kept, Measured, Number, Operation, ShownCondition
+from siloquent.explore.spec.language.tested import add_test
+from siloquent.explore.spec.predicate import (
+    And,
+    Arithmetic,
+    Call,
+    Column,
+    Compare,
+    CompareOp,
+    Expression,
+    Not,
+    Or,
+    Predicate,
+    Value,
+)
+from siloquent.explore.spec.query import Join, Workload
+
+if TYPE_CHECKING:
+    from siloquent.explore.spec.language.sources import View
+
+_OPPOSITE: dict[CompareOp, CompareOp] = {"<": ">=", ">=": "<", ">": "<=", "<=": ">", "=": "!=", "!=": "="}
+_FUNCTIONS = ("round", "floor", "ceil", "abs", "sign", "coalesce", "nullif", "greatest", "least")
+
+
+def adopt(value: Derived, measured: Sequence[Aggregate], into: list[Aggregate]) -> Derived:
+    """Return ``value`` over the aggregates ``into``, to which those of ``measured`` that it takes are added."""
+    if isinstance(value, Measured):
+        aggregate = measured[value.place]
+        if aggregate not in into:
+            into.append(aggregate)
+        return Measured(into.index(aggregate))
+    if isinstance(value, Operation):
+        return replace(value, left=adopt(value.left, measured, into), right=adopt(value.right, measured, into))
+    if isinstance(value, Function):
+        return replace(value, arguments=tuple(adopt(one, measured, into) for one in value.arguments))
+    return value
+
+
+def adopt_kept(kept: Kept, measured: Sequence[Aggregate], into: list[Aggregate]) -> Kept:
+    """Return conditions over the aggregates ``into``, as ``adopt`` does."""
+    if isinstance(kept, AnyOf):
+        return AnyOf(tuple(tuple(adopt_kept(one, measured, into) for one in part) for part in kept.parts))
+    return replace(kept, left=adopt(kept.left, measured, into), right=adopt(kept.right, measured, into))
+
+
+def _add(aggregate: Aggregate, test: Predicate | None) -> Aggregate:
+    return aggregate if test is None else add_test(aggregate, test)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupedView:
+    """Groups of rows with their aggregates: ``keys`` and ``values`` by the names of their columns.
+
+    ``measured``: the aggregates, each once; ``kept``: the conditions of HAVING on them. ``view``: the rows, if a
+    subquery chooses them.
+    """
+
+    table: str
+    view: View | None
+    join: Join | None
+    where: Predicate | None
+    workload: Workload
+    keys: Mapping[str, Expression]
+    values: Mapping[str, Derived]
+    measured: tuple[Aggregate, ...]
+    kept: tuple[Kept, ...] = ()
+
+    def merge(self, other: GroupedView) -> GroupedView:
+        """Return the columns of both, which are one row each, of the same table.
+
+        Raises:
+            RequestError: they are not, or share a name.
+        """
+        same = (self.table, self.view, self.join) == (other.table, other.view, other.join)
+        shared = {name.casefold() for name in self.names} & {name.casefold() for name in other.names}
+        if not same or self.keys or other.keys or self.kept or other.kept or shared:
+            raise RequestError(
+                "Two queries are read together only if each is one row of aggregates of the same table.",
+                fix="write one query with the aggregates of both",
+            )
+        measured = list(self.measured)
+        where, tests = (self.where, (None, None)) if self.where == other.where else (None, (self.where, other.where))
+        measured = [_add(one, tests[0]) for one in measured]
+        values = dict(self.values)
+        for name, value in other.values.items():
+            values[name] = adopt(value, [_add(one, tests[1]) for one in other.measured], measured)
+        return replace(self, where=where, values=values, measured=tuple(measured))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of all columns."""
+        return (*self.keys, *self.values)
+
+    def find_key(self, expression: Expression) -> str | None:
+        """Find the name of the key that ``expression`` names; None if it names none."""
+        if not isinstance(expression, Column):
+            return None
+        return next((name for name in self.keys if name.casefold() == expression.name.casefold()), None)
+
+    def convert(self, expression: Expression) -> Derived:
+        """Return an expression of the columns as one of released values.
+
+        Raises:
+            RequestError: it has another column, or is not one of released values.
+        """
+        if isinstance(expression, Column):
+            return self._find_value(expression.name)
+        if isinstance(expression, Value) and isinstance(expression.value, (int, Decimal)):
+            return Number(Decimal(expression.value))
+        if isinstance(expression, Arithmetic) and expression.op in ("+", "-", "*", "/"):
+            return Operation(self.convert(expression.left), expression.op, self.convert(expression.right))
+        if isinstance(expression, Call) and expression.function in _FUNCTIONS:
+            return self._convert_call(expression)
+        raise self._build_refusal(
+            "A query over groups computes with their columns by + - * / and functions of numbers."
+        )
+
+    def _convert_call(self, call: Call) -> Derived:
+        name = call.function
+        if name == "round":
+            places = [one.value for one in call.more if isinstance(one, Value)]
+            return Function("round", (self.convert(call.argument),), int(cast(int, places[0])) if places else 0)
+        arguments = tuple(self.convert(one) for one in (call.argument, *call.more))
+        return Function(name, arguments)  # type: ignore[arg-type]
+
+    def _find_value(self, name: str) -> Derived:
+        for known, value in self.values.items():
+            if known.casefold() == name.casefold():
+                return value
+        raise self._build_refusal(f"{name[:40]!r} is not a value of the subquery's groups.")
+
+    def keep(self, predicate: Predicate) -> list[Kept]:
+        """Return a condition on the columns as conditions on released values, joined by AND.
+
+        Raises:
+            RequestError: as for ``convert``; or it is not made of comparisons.
+        """
+        if isinstance(predicate, And):
+            return [kept for part in predicate.parts for kept in self.keep(part)]
+        if isinstance(predicate, Or) and predicate.parts:
+            return [AnyOf(tuple(tuple(self.keep(part)) for part in predicate.parts))]
+        if isinstance(predicate, Not) and isinstance(predicate.part, Compare):
+            part = predicate.part
+            return self.keep(Compare(part.left, _OPPOSITE[part.op], part.right))
+        if isinstance(predicate, Compare):
+            return [ShownCondition(self.convert(predicate.left), predicate.op, self.convert(predicate.right))]
+        raise self._build_refusal("Groups are chosen by comparisons of their values, joined by AND and OR.")
+
+    def _build_refusal(self, why: str) -> RequestError:
+        named = ", ".join(self.names)
+        return RequestError(why, fix=f"use the columns {named}, or put conditions on rows into the subquery's WHERE")
