@@ -212,6 +212,63 @@ def test_what_is_no_query_over_groups_is_refused_with_one_that_is_answered(
     session.explain(refused.value.fix)
 
 
+TOTALS = [
+    "SELECT coalesce(ward, 'none') AS w, CASE WHEN age >= 50 THEN 'old' ELSE 'new' END AS old, COUNT(*) AS n, "
+    "SUM(days) AS d FROM visits "
+    "GROUP BY ROLLUP (w, old) HAVING n > 0 ORDER BY w, old",
+    "SELECT coalesce(ward, 'none') AS w, coalesce(town, 'none') AS t, AVG(age) AS a FROM visits GROUP BY CUBE (1, 2) "
+    "ORDER BY w, t",
+    "SELECT coalesce(ward, 'none') AS w, coalesce(town, 'none') AS t, SUM(age) AS a FROM visits WHERE days > 0 "
+    "GROUP BY GROUPING SETS ((w), (t), ()) ORDER BY w, t",
+    "SELECT coalesce(ward, 'none') AS w, coalesce(town, 'none') AS t, coalesce(note, 'none') AS o, COUNT(*) AS n "
+    "FROM visits GROUP BY w, ROLLUP (t, o) HAVING n > 3 ORDER BY 1, 2, 3",
+    "SELECT coalesce(ward, 'none') AS w, coalesce(town, 'none') AS t, coalesce(note, 'none') AS o, COUNT(*) AS n "
+    "FROM visits GROUP BY GROUPING SETS ((w, t), ROLLUP (o)) HAVING n > 3 ORDER BY 1, 2, 3",
+]
+
+
+@pytest.mark.parametrize("text", TOTALS[:4])
+def test_totals_are_those_of_sql(text: str, engines: tuple[Session, duckdb.DuckDBPyConnection]) -> None:
+    compare(engines, text, tail="BUDGET 500 EPSILON")
+
+
+@pytest.mark.parametrize("text", TOTALS[:4])
+def test_totals_are_written_as_sets_of_keys(text: str) -> None:
+    asked = sq.parse(f"{text} BUDGET 1 EPSILON")
+    assert sq.parse(render(asked)) == asked
+
+
+@pytest.mark.parametrize(("groups", "sets"), [("ROLLUP (1)", 2), ("CUBE (1, 2)", 4), ("GROUPING SETS ((1, 2), ())", 2)])
+def test_a_row_counts_once_in_each_set_of_keys(
+    groups: str, sets: int, engines: tuple[Session, duckdb.DuckDBPyConnection]
+) -> None:
+    session, _ = engines
+    keys = "coalesce(ward, 'none'), coalesce(town, 'none')" if "2" in groups else "coalesce(ward, 'none')"
+    for aggregate, most in (("COUNT(*)", 1), ("SUM(days)", 4)):
+        text = f"SELECT {keys}, {aggregate} FROM visits GROUP BY {groups} ERROR 50 REUSE NONE"
+        plan = session.prepare(text).course.first.plans[0]
+        moved = plan.compiled.sensitivity
+        assert (moved.l1, moved.l2_squared, moved.linf) == (sets * most, sets * most**2, most)
+
+
+NO_TOTALS = {
+    "SELECT ward, COUNT(*) AS n FROM visits GROUP BY ROLLUP (ward) BUDGET 1 EPSILON": "look like a total",
+    "SELECT cut, MEDIAN(age) AS n FROM visits GROUP BY ROLLUP (cut) BUDGET 1 EPSILON": "groups overlap",
+    "SELECT days FROM visits GROUP BY CUBE (days) HAVING COUNT(*) > 5 BUDGET 1 EPSILON": "return values",
+    "SELECT days, COUNT(*) FROM visits GROUP BY CUBE (days, age, cut, price, parts, came, gone) BUDGET 1 EPSILON": "64",
+}
+
+
+@pytest.mark.parametrize("text", NO_TOTALS)
+def test_totals_that_cannot_be_told_apart_are_refused(
+    text: str, engines: tuple[Session, duckdb.DuckDBPyConnection]
+) -> None:
+    session, _ = engines
+    with pytest.raises(RequestError, match=NO_TOTALS[text]) as refused:
+        session.explain(text)
+    session.explain(refused.value.fix)
+
+
 WIDE = [
     ("price * (1 - cut)", "TRUE"),
     ("price * cut", "cut BETWEEN 0.05 AND 0.15 AND age < 50"),

@@ -70,6 +70,9 @@ def question(chance: random.Random, bounds: tuple[int, int], family: int) -> str
         )
     if family == 1:
         keys = chance.choice(KEYS)
+        if chance.random() < 0.3:
+            keys = chance.choice(["age", "age % 3", "age, age % 3"])
+            return f"SELECT {keys}, {aggregate} FROM visits{where} GROUP BY {keys} WITH ROLLUP ERROR {error}"
         return f"SELECT {keys}, {aggregate} FROM visits{where} GROUP BY {keys} ERROR {error}"
     listed = ", ".join(chance.sample(PREDICATES, chance.randint(2, 6)))
     workload = chance.choice(WORKLOADS) if family == 2 else f"{{{listed}}}"

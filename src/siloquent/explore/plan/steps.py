@@ -30,6 +30,7 @@ from siloquent.explore.plan.replaced_rows import combine_events, compose_events
 from siloquent.explore.spec.aggregates import Aggregate, Average, Count, Distinct, Moment, Quantile, Sum
 from siloquent.explore.spec.derived import Measured
 from siloquent.explore.spec.language.render import render_aggregate, render_offer
+from siloquent.explore.spec.language.render_conditions import render_expression
 from siloquent.explore.spec.numbers import MAX_DIGITS, format_number
 from siloquent.explore.spec.query import Accuracy, GroupBy, Promise, Query, SomeGroups, Spend
 from siloquent.fixes import AskWith
@@ -119,6 +120,7 @@ def plan_query(query: Query, schema: TableSchema, *, left: Cost) -> QueryPlan:
     schema = add_summed(query, schema)
     check_distinct(query, schema)
     _check_computed(query, schema)
+    _check_totals(query, schema)
     if not query.is_composite:
         return QueryPlan(query, schema, PlanStep((plan(query, schema, left=left),)), left)
     try:
@@ -129,6 +131,21 @@ def plan_query(query: Query, schema: TableSchema, *, left: Cost) -> QueryPlan:
     if cost.amount > left.amount or cost.delta > left.delta:
         raise _build_unreachable(query, schema, left)
     return course
+
+
+def _check_totals(query: Query, schema: TableSchema) -> None:
+    """Refuse totals over a key that has a group of NULL, which would look like a total."""
+    if not isinstance(query.workload, GroupBy) or not query.workload.sets:
+        return
+    plain = replace(query, workload=GroupBy(query.workload.keys))
+    labels = compile_query(_build_simple(plain, schema, Count(), Fraction(1)), schema).labels
+    for place, key in enumerate(query.workload.keys):
+        if all(place in one for one in query.workload.sets) or all(label[place] is not None for label in labels):
+            continue
+        raise RequestError(
+            f"{render_expression(key)} has a group of NULL, which would look like a total.",
+            fix=AskWith(render_offer(plain), f"GROUP BY the keys, or COALESCE({render_expression(key)}, ...)"),
+        )
 
 
 def _check_computed(query: Query, schema: TableSchema) -> None:

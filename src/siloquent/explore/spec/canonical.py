@@ -66,6 +66,7 @@ _LATER = frozenset(
         "hidden",
         "default_share",
         "sample",
+        "sets",
     }
 )
 """Fields added after the first ledgers."""

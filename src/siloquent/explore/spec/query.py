@@ -33,13 +33,18 @@ MAX_PREDICATES = 100_000
 MAX_KEYS = 64
 MAX_ITEMS = 64
 MAX_ROWS = 2**40
+MAX_SETS = 64
 
 
 @dataclass(frozen=True, slots=True)
 class GroupBy:
-    """One predicate for each combination of declared values (bins for numbers that have them), in declared order."""
+    """One predicate for each combination of declared values (bins for numbers that have them), in declared order.
+
+    ``sets``: the positions of the keys in each grouping, if there are several, as ROLLUP has totals of them.
+    """
 
     keys: tuple[Expression, ...]
+    sets: tuple[tuple[int, ...], ...] = ()
 
     def __post_init__(self) -> None:
         if not 1 <= len(self.keys) <= MAX_KEYS:
@@ -49,6 +54,12 @@ class GroupBy:
         object.__setattr__(self, "keys", tuple(map(normalize_expression, self.keys)))
         if len(set(self.keys)) != len(self.keys):
             raise RequestError("GROUP BY names a key twice.", fix="name it once")
+        if self.sets == (tuple(range(len(self.keys))),):  # one meaning, one form
+            object.__setattr__(self, "sets", ())
+        if len(self.sets) > MAX_SETS or len(set(self.sets)) != len(self.sets):
+            raise RequestError(f"GROUP BY takes at most {MAX_SETS} different sets of keys.", fix="name fewer sets")
+        if self.sets and {place for one in self.sets for place in one} != set(range(len(self.keys))):
+            raise RequestError("Each key of GROUP BY belongs to a set.", fix="GROUP BY ROLLUP (ward, sex)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,6 +321,7 @@ class Query:
         self._check_items()
         self._check_groups_each()
         self._check_share()
+        self._check_sets()
         self._check_bounds()
         if self.presentation is not None:
             self._check_presentation(self.presentation)
@@ -399,6 +411,20 @@ class Query:
             raise RequestError(f"AT MOST must be between 1 and {MAX_PREDICATES:,} groups.", fix="AT MOST 3 GROUPS EACH")
         if not any(isinstance(one, Distinct) for one in self.bounded):
             raise RequestError("AT MOST applies only to COUNT(DISTINCT ...).", fix="remove it")
+
+    def _check_sets(self) -> None:
+        if not isinstance(self.workload, GroupBy) or not self.workload.sets:
+            return
+        if not self.shows_values or self.top is not None or self.chooses_by_another:
+            raise RequestError(
+                "ROLLUP, CUBE and GROUPING SETS return values: groups among them are chosen by selected aggregates.",
+                fix="select the aggregate, or GROUP BY the keys",
+            )
+        if any(isinstance(one, (Distinct, Quantile)) for one in self.bounded):
+            raise RequestError(
+                "ROLLUP, CUBE and GROUPING SETS take counts, sums and averages: their groups overlap.",
+                fix="GROUP BY the keys, and ask the totals by themselves",
+            )
 
     def _check_share(self) -> None:
         if self.default_share is None:

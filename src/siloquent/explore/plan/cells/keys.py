@@ -188,6 +188,34 @@ def build_keyed_part(keys: list[GroupKey], where: Predicate | None, domain: Doma
     return WorkloadPart(space.block, np.ascontiguousarray(column), count, weights, running)
 
 
+def add_totals(
+    part: WorkloadPart, keys: Sequence[GroupKey], sets: Sequence[Sequence[int]]
+) -> tuple[WorkloadPart, tuple[tuple[Any, ...], ...]]:
+    """Return ``part`` with the groups of each set of ``keys`` in place of those of all keys, and their labels.
+
+    Raises:
+        RequestError: there would be too many groups.
+    """
+    sizes = [len(key.labels) for key in keys]
+    totals = [math.prod(sizes[place] for place in one) for one in sets]
+    if passes(sum(totals), MAX_PREDICATES) or passes(sum(totals) * part.columns, MAX_WEIGHTS):
+        raise RequestError(
+            f"The sets of keys have {sum(totals):,} groups over {part.columns:,} cells, which are too many.",
+            fix="group by fewer or coarser keys",
+        )
+    places = np.unravel_index(np.arange(part.columns), sizes)
+    weights = np.zeros((sum(totals), part.columns), dtype=np.int8)
+    labels: list[tuple[Any, ...]] = []
+    for one in sets:
+        group = np.zeros(part.columns, dtype=np.int64)
+        for place in one:
+            group = group * sizes[place] + places[place]
+        weights[len(labels) + group, np.arange(part.columns)] = 1
+        chosen = [keys[place].labels if place in one else (None,) for place in range(len(keys))]
+        labels += iter_combinations(chosen)
+    return WorkloadPart(part.block, part.column, part.columns, weights), tuple(labels)
+
+
 def iter_combinations(labels: Sequence[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
     """Iterate over combinations of one label per key, the last key's varying fastest."""
     from itertools import product

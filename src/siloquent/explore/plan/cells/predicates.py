@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from siloquent.errors import RequestError
 from siloquent.explore.plan.cells.compiled import CompiledWorkload, SummedAttribute, WorkloadPart
-from siloquent.explore.plan.cells.keys import MAX_WEIGHTS, build_keyed_part, iter_combinations, list_keys
+from siloquent.explore.plan.cells.keys import MAX_WEIGHTS, add_totals, build_keyed_part, iter_combinations, list_keys
 from siloquent.explore.plan.cells.predicate_evaluation import TRUE
 from siloquent.explore.plan.cells.space import GroupKey, Space, iter_attributes, iter_tests
 from siloquent.explore.plan.computed.inlining import add_summed, inline_computed, inline_condition
@@ -82,6 +82,9 @@ def _compile(query: Query, schema: TableSchema) -> CompiledWorkload:
         parts = [build_keyed_part(keys, query.where, domain, prefix=prefix)]
         labels = tuple(iter_combinations([key.labels for key in keys]))
         names = tuple(key.name for key in keys)
+        if isinstance(workload, GroupBy) and workload.sets:
+            summed, labels = add_totals(parts[0], keys, workload.sets)
+            parts = [summed]
     return _finish(parts, names, labels, query, schema)
 
 

@@ -140,7 +140,7 @@ def inline_computed(query: Query, schema: TableSchema) -> tuple[Query, TableSche
 
 
 def _inline_keys(workload: GroupBy, inliner: _Inliner) -> GroupBy:
-    return GroupBy(tuple(map(inliner.inline_expression, workload.keys)))
+    return replace(workload, keys=tuple(map(inliner.inline_expression, workload.keys)))
 
 
 def inline_condition(query: Query, schema: TableSchema) -> tuple[Query, TableSchema] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 from siloquent.errors import SyntaxProblem
@@ -32,12 +33,8 @@ def read_select_having(
     reader = selected.build_reader(cursor, _KEYS)
     conditions = reader.read_conditions()
     (first, *more) = conditions
-    if not more and isinstance(first, ShownCondition) and _is_threshold(first):
-        assert isinstance(first.left, Measured)
-        assert isinstance(first.right, Number)
-        of = reader.measured[first.left.place]
-        op: Literal[">", ">="] = ">" if first.op == ">" else ">="
-        return (of, Having(op, first.right.number, of if selected.values else None)), ()
+    if not more and (found := build_threshold(first, reader.measured, is_shown=bool(selected.values))) is not None:
+        return found, ()
     if selected.values:
         selected.measured[:] = reader.measured
         return None, tuple(conditions)
@@ -51,5 +48,14 @@ def read_select_having(
     )
 
 
-def _is_threshold(one: ShownCondition) -> bool:
-    return isinstance(one.left, Measured) and isinstance(one.right, Number) and one.op in (">", ">=")
+def build_threshold(
+    one: Kept, measured: Sequence[Aggregate], *, is_shown: bool = True
+) -> tuple[Aggregate, Having] | None:
+    """Build the threshold of an aggregate that ``one`` is; None if it is another condition."""
+    if not isinstance(one, ShownCondition) or one.op not in (">", ">="):
+        return None
+    if not isinstance(one.left, Measured) or not isinstance(one.right, Number):
+        return None
+    of = measured[one.left.place]
+    op: Literal[">", ">="] = ">" if one.op == ">" else ">="
+    return of, Having(op, one.right.number, of if is_shown else None)

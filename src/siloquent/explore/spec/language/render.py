@@ -101,7 +101,10 @@ def _render_select(query: Query) -> str:
     where = f" WHERE {render_predicate(query.where)}" if query.where else ""
     # By position if a key is renamed: its new name may be that of another attribute.
     keyed = [str(place + 1) for place in range(len(names))] if aliases else names
-    groups = f" GROUP BY {', '.join(keyed)}" if names else ""
+    sets = query.workload.sets if isinstance(query.workload, GroupBy) else ()
+    listed = [f"({', '.join(keyed[place] for place in one)})" for one in sets]
+    grouped = f"GROUPING SETS ({', '.join(listed)})" if listed else ", ".join(keyed)
+    groups = f" GROUP BY {grouped}" if names else ""
     join = f" JOIN {render_name(query.join.table)} USING ({render_name(query.join.key)})" if query.join else ""
     return f"SELECT {', '.join(items)} FROM {render_name(query.table)}{join}{where}{groups}"
 

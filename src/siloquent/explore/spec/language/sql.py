@@ -13,7 +13,8 @@ from siloquent.explore.spec.language.conditions import read_expression, read_pre
 from siloquent.explore.spec.language.cursor import Cursor
 from siloquent.explore.spec.language.derived import ValueReader
 from siloquent.explore.spec.language.grouped import GroupedView, adopt, adopt_kept
-from siloquent.explore.spec.language.having import read_select_having
+from siloquent.explore.spec.language.grouping import read_keys
+from siloquent.explore.spec.language.having import build_threshold, read_select_having
 from siloquent.explore.spec.language.ordering import (
     SelectList,
     build_choice,
@@ -28,7 +29,6 @@ from siloquent.explore.spec.language.refusals import (
     LIMITS,
     OTHER_AGGREGATES,
     TAIL,
-    WHY_NOT,
     Refusal,
 )
 from siloquent.explore.spec.language.render_conditions import render_expression
@@ -119,6 +119,9 @@ def read_select(cursor: Cursor, *, explain: bool = False, views: Views = NO_VIEW
         raise cursor.build_refusal(_NO_GROUPS)
     having, kept = read_select_having(cursor, selected)
     kept = (*passing, *kept)
+    if having is None and len(kept) == 1:
+        having = build_threshold(kept[0], selected.measured)
+        kept = () if having is not None else kept
     is_chosen = having is not None or bool(kept)
     top, presentation, hidden = _read_presentation(cursor, selected, workload, first, is_chosen=is_chosen)
     asked = list(selected.measured)
@@ -292,10 +295,9 @@ def _read_groups(cursor: Cursor, items: _Items) -> Workload:
         cursor.advance()
         listed = [key.expression for key in items.keys]
         return GroupBy(tuple(dict.fromkeys(listed))) if listed else EVERY_ROW
-    keys = [_read_key(cursor, items)]
-    while cursor.take(","):
-        keys.append(_read_key(cursor, items))
-    workload, known = GroupBy(tuple(keys)), set(keys)
+    workload = read_keys(cursor, lambda at: _read_key(at, items))
+    keys = workload.keys
+    known = set(keys)
     for key in items.keys:
         if key.expression not in known:
             wrong = "is not one of the GROUP BY keys" if key.expression not in keys else "appears twice"
@@ -308,8 +310,6 @@ def _read_key(cursor: Cursor, items: _Items) -> Expression:
     """Parse a key of GROUP BY: an expression, a position in the SELECT list, or the name that a key has there."""
     if is_at_aggregate(cursor):
         raise cursor.build_refusal(Refusal("GROUP BY takes attributes, not aggregates.", "GROUP BY ward"))
-    if cursor.token.word in ("CUBE", "ROLLUP", "GROUPING") and cursor.following.word in ("(", "SETS"):
-        raise cursor.build_refusal(WHY_NOT["ROLLUP"])
     start = cursor.token.start
     if cursor.token.kind == "number" and cursor.following.word not in ("+", "-", "*", "//", "%"):
         place = read_position(cursor, "GROUP BY", range(len(items.written)))
