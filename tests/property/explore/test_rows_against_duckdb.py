@@ -20,9 +20,12 @@ from property.explore.samplers import recorded
 from property.explore.test_sql_against_duckdb import compare
 from siloquent.api import Session
 from siloquent.errors import RequestError
+from siloquent.explore.estimate.derived import Evaluator, Range
 from siloquent.explore.plan.computed.attributes import build_test_attribute, build_value_attribute
 from siloquent.explore.plan.computed.narrowing import narrow_cells
 from siloquent.explore.spec import render
+from siloquent.explore.spec.aggregates import Count
+from siloquent.explore.spec.derived import Measured, OverGroups
 from siloquent.explore.spec.language.parse import parse_expression, parse_predicate
 from siloquent.explore.spec.normal_form import list_attributes
 from siloquent.schema import Attribute
@@ -168,6 +171,52 @@ GROUPED = [
 @pytest.mark.parametrize("text", GROUPED)
 def test_queries_over_groups_are_those_of_sql(text: str, engines: tuple[Session, duckdb.DuckDBPyConnection]) -> None:
     compare(engines, text, tail="BUDGET 500 EPSILON")
+
+
+WINDOWS = [
+    "SELECT cut, COUNT(*) AS n, 100.0 * COUNT(*) / SUM(COUNT(*)) OVER () AS pct FROM visits WHERE cut > 0.5 "
+    "GROUP BY cut HAVING n > 0 ORDER BY cut",
+    "SELECT ward, SUM(age) AS s, RANK() OVER (ORDER BY SUM(age) DESC) AS place FROM visits GROUP BY ward "
+    "ORDER BY place",
+    "SELECT cut, COUNT(*) AS n, RANK() OVER (ORDER BY COUNT(*)) AS r, DENSE_RANK() OVER (ORDER BY COUNT(*) DESC) AS d, "
+    "SUM(COUNT(*) * 2) OVER () AS t FROM visits GROUP BY cut HAVING n > 4 ORDER BY cut LIMIT 5",
+    "SELECT town, ROUND(SUM(days) / SUM(SUM(days)) OVER (), 3) AS share FROM visits GROUP BY town ORDER BY town",
+]
+
+
+@pytest.mark.parametrize("text", WINDOWS)
+def test_windows_over_groups_are_those_of_sql(text: str, engines: tuple[Session, duckdb.DuckDBPyConnection]) -> None:
+    compare(engines, text, tail="BUDGET 500 EPSILON")
+    asked = sq.parse(f"{text} BUDGET 1 EPSILON")
+    assert sq.parse(render(asked)) == asked
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT ward, SUM(COUNT(*)) OVER (PARTITION BY ward) FROM visits GROUP BY ward",
+        "SELECT ward, SUM(COUNT(*)) FROM visits GROUP BY ward",
+        "SELECT ward, RANK() OVER (ORDER BY age) FROM visits",
+        "SELECT ward, COUNT(*) FROM visits GROUP BY ward HAVING SUM(COUNT(*)) OVER () > 5",
+        "SELECT ward, COUNT(*) FROM visits GROUP BY ward HAVING RANK() OVER (ORDER BY COUNT(*)) < 3",
+    ],
+)
+def test_other_windows_are_refused_with_a_question_that_is_answered(
+    text: str, engines: tuple[Session, duckdb.DuckDBPyConnection]
+) -> None:
+    session, _ = engines
+    with pytest.raises(RequestError) as refused:
+        session.explain(f"{text} BUDGET 1 EPSILON")
+    session.explain(refused.value.fix)
+
+
+def test_the_interval_of_a_total_holds_the_sum_of_the_groups() -> None:
+    value = Evaluator([Count()], DECLARED)
+    rows = [[Range(Fraction(number), Fraction(number - 2), Fraction(number + 3))] for number in (5, 7, 1)]
+    total = value.compute_window(OverGroups("sum", Measured(0)), rows, [0, 2])
+    assert total[0] == total[1] == Range(Fraction(6), Fraction(2), Fraction(12))
+    ranks = value.compute_window(OverGroups("rank", Measured(0), descending=True), rows, [0, 2])
+    assert [one.value for one in ranks] == [1, None, 2]
 
 
 SAME = {

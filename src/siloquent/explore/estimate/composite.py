@@ -40,7 +40,7 @@ from siloquent.explore.spec.aggregates import (
     Sum,
     Variance,
 )
-from siloquent.explore.spec.derived import Measured
+from siloquent.explore.spec.derived import Measured, iter_windows, replace_windows
 from siloquent.explore.spec.presentation import Presentation
 from siloquent.explore.spec.query import Accuracy, Item, Query
 from siloquent.explore.spec.stored_measurement import StoredMeasurement
@@ -202,7 +202,7 @@ class _ComputedColumn(_Column):
         missed = [i for i, one in enumerate(self.ranges) if one.value is not None and one.ends is None]
         if not missed:
             return []
-        why = "a divisor or logarithm may be of 0, or is a quantile"
+        why = "a divisor or logarithm may be of 0, or it takes a quantile or a rank"
         return [f"{self.name} of {_name_groups(groups, missed)} has no interval: {why}"]
 
 
@@ -225,13 +225,19 @@ def _compute_columns(
     evaluator = Evaluator(query.aggregates, schema)
     rows = [[column.build_range(row) for column in columns] for row in range(len(columns[0].intervals))]
     found: list[_Column] = []
+    passing = [row for row in kept if all(evaluator.passes(test, rows[row]) for test in shown.kept)]
+    windows = list(dict.fromkeys(window for one in shown.shown for window in iter_windows(one.value)))
+    first = len(columns)
+    for window in windows:
+        for row, value in enumerate(evaluator.compute_window(window, rows, passing)):
+            rows[row].append(value)
     for one in shown.shown:
         if isinstance(one.value, Measured):
             found.append(replace(columns[one.value.place], name=one.name))
         else:
-            ranges = [evaluator.evaluate(one.value, row) for row in rows]
+            computed = replace_windows(one.value, lambda window: first + windows.index(window))
+            ranges = [evaluator.evaluate(computed, row) for row in rows]
             found.append(_ComputedColumn(one.name, columns[0].intervals, ranges=ranges))
-    passing = [row for row in kept if all(evaluator.passes(test, rows[row]) for test in shown.kept)]
     return found or list(columns), passing
 
 

@@ -11,7 +11,7 @@ from operator import eq, ge, gt, le, lt, ne
 
 from siloquent.explore.estimate.functions import RISING, apply_rising
 from siloquent.explore.spec.aggregates import Aggregate, Count, Sum
-from siloquent.explore.spec.derived import AnyOf, Derived, Function, Kept, Measured, Number, Operation
+from siloquent.explore.spec.derived import AnyOf, Derived, Function, Kept, Measured, Number, Operation, OverGroups
 from siloquent.schema import TableSchema
 
 _COMPARISONS: dict[str, Callable[[Fraction, Fraction], bool]] = {
@@ -55,7 +55,38 @@ class Evaluator:
             if mean is not None:
                 return mean
             return operate(value.op, self.evaluate(value.left, row), self.evaluate(value.right, row))
+        assert not isinstance(value, OverGroups), "computed before"
         return _apply(value, [self.evaluate(argument, row) for argument in value.arguments])
+
+    def compute_window(
+        self, window: OverGroups, rows: Sequence[Sequence[Range]], passing: Sequence[int]
+    ) -> list[Range]:
+        """Compute a window over the ``passing`` rows for each row; NULL for the others. A rank has no interval."""
+        values = {row: self.evaluate(window.value, rows[row]) for row in passing}
+        known = [one for one in values.values() if one.value is not None]
+        if window.name == "sum":
+            ends = [one.ends for one in known]
+            total = sum((one.value for one in known if one.value is not None), Fraction(0))
+            low, high = (
+                sum((one[side] for one in ends if one is not None), Fraction(0)) if None not in ends else None
+                for side in (0, 1)
+            )
+            return [Range(total, low, high) if known else NULL for _ in rows]
+        sign = -1 if window.descending else 1
+        # NULL comes last; equal rows keep their order.
+        order = sorted(values, key=lambda row: (values[row].value is None, sign * (values[row].value or Fraction(0))))
+        found = [NULL] * len(rows)
+        for place, row in enumerate(order):
+            before = order[place - 1] if place else None
+            is_equal = before is not None and values[before].value == values[row].value
+            last = found[before].value if before is not None else Fraction(0)
+            assert last is not None
+            if window.name == "row_number" or not is_equal:
+                step = last + 1 if window.name == "dense_rank" else Fraction(place + 1)
+            else:
+                step = last
+            found[row] = Range(step)
+        return found
 
     def passes(self, condition: Kept, row: Sequence[Range]) -> bool:
         """Return whether the values of one row pass ``condition``; NULL never does."""
@@ -76,6 +107,8 @@ class Evaluator:
         if isinstance(count, Function) and count.name == "nullif" and count.arguments[1] == _ZERO:
             count = count.arguments[0]
         if not (isinstance(total, Measured) and isinstance(count, Measured)):
+            return None
+        if max(total.place, count.place) >= len(self.aggregates):  # of windows
             return None
         bounds = self._find_bounds(self.aggregates[total.place], self.aggregates[count.place])
         if bounds is None:

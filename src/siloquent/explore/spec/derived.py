@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Literal
 
@@ -63,7 +63,16 @@ class Function:
             )
 
 
-Derived = Measured | Number | Operation | Function
+@dataclass(frozen=True, slots=True)
+class OverGroups:
+    """A window over all groups that HAVING leaves: the sum of ``value``, or the rank of each group by it."""
+
+    name: Literal["sum", "rank", "dense_rank", "row_number"]
+    value: Derived
+    descending: bool = False
+
+
+Derived = Measured | Number | Operation | Function | OverGroups
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,3 +130,28 @@ def iter_measured(value: Derived) -> Iterator[int]:
     elif isinstance(value, Function):
         for argument in value.arguments:
             yield from iter_measured(argument)
+    elif isinstance(value, OverGroups):
+        yield from iter_measured(value.value)
+
+
+def iter_windows(value: Derived) -> Iterator[OverGroups]:
+    """Yield the windows in ``value``."""
+    if isinstance(value, OverGroups):
+        yield value
+    elif isinstance(value, Operation):
+        yield from iter_windows(value.left)
+        yield from iter_windows(value.right)
+    elif isinstance(value, Function):
+        for argument in value.arguments:
+            yield from iter_windows(argument)
+
+
+def replace_windows(value: Derived, place: Callable[[OverGroups], int]) -> Derived:
+    """Return ``value`` with a measured value at ``place`` for each window."""
+    if isinstance(value, OverGroups):
+        return Measured(place(value))
+    if isinstance(value, Operation):
+        return replace(value, left=replace_windows(value.left, place), right=replace_windows(value.right, place))
+    if isinstance(value, Function):
+        return replace(value, arguments=tuple(replace_windows(one, place) for one in value.arguments))
+    return value

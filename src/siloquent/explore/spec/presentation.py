@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from siloquent.errors import RequestError
-from siloquent.explore.spec.derived import Kept, ShownValue, iter_conditions, iter_measured
+from siloquent.explore.spec.derived import Kept, ShownValue, iter_conditions, iter_measured, iter_windows
 from siloquent.explore.spec.predicate import check_name
 
 MAX_ROWS_SHOWN = 2**40
@@ -48,6 +48,11 @@ class Presentation:
             raise RequestError(f"LIMIT must be between 1 and {MAX_ROWS_SHOWN:,}.", fix="LIMIT 3")
         if not 0 <= self.offset <= MAX_ROWS_SHOWN:
             raise RequestError(f"OFFSET must be between 0 and {MAX_ROWS_SHOWN:,}.", fix="remove OFFSET")
+        sides = [side for one in iter_conditions(self.kept) for side in (one.left, one.right)]
+        if any(any(iter_windows(side)) for side in sides):
+            raise RequestError(
+                "HAVING chooses groups before windows are computed.", fix="HAVING COUNT(*) > 100, or LIMIT 3"
+            )
         if len(self.order) > MAX_SORTED:
             raise RequestError(f"ORDER BY takes at most {MAX_SORTED} keys.", fix="remove some of them")
 

@@ -38,6 +38,7 @@ from siloquent.explore.spec.query import (
     Unstated,
 )
 
+NESTED = Refusal("Aggregates cannot be nested.", "query the inner aggregate for each group, with its own ERROR")
 _SEPARATORS = Refusal("Numbers use a decimal point and no thousands separators.", "ERROR 1000, CONFIDENCE 0.95")
 _IN_ROWS = Refusal(
     "The errors of SUM, AVG, VAR and STDDEV are in the attribute's unit, not in rows.", "ERROR 5000, without ROWS"
@@ -61,9 +62,7 @@ def read_aggregate(cursor: Cursor) -> Aggregate:
     function = cursor.expect(*AGGREGATES)
     cursor.expect("(")
     if is_at_aggregate(cursor):
-        raise cursor.build_refusal(
-            Refusal("Aggregates cannot be nested.", "query the inner aggregate for each group, with its own ERROR")
-        )
+        raise cursor.build_refusal(NESTED)
     if cursor.is_at("DISTINCT") and function != "COUNT":
         raise cursor.build_refusal(_DISTINCT)
     if cursor.following.kind in ("word", "quoted"):

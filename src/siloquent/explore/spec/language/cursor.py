@@ -116,6 +116,17 @@ class Cursor:
                 return False
         return False
 
+    def is_nested_call(self, functions: Collection[str]) -> bool:
+        """Return whether the call here has a call of one of ``functions`` within its parentheses."""
+        depth = 0
+        for token, behind in pairwise(islice(self._tokens, self._place + 1, None)):
+            depth += (token.word == "(") - (token.word == ")")
+            if not depth:
+                return False
+            if token.word in functions and behind.word == "(":
+                return True
+        return False
+
     def is_call_of_text(self) -> bool:
         """Return whether the word here is followed by a single text in parentheses."""
         behind = self._tokens[self._place + 1 : self._place + 4]

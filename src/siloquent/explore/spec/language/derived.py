@@ -18,12 +18,13 @@ from siloquent.explore.spec.derived import (
     Measured,
     Number,
     Operation,
+    OverGroups,
     ShownCondition,
 )
-from siloquent.explore.spec.language.clauses import is_at_aggregate, read_aggregate
+from siloquent.explore.spec.language.clauses import NESTED, is_at_aggregate, read_aggregate
 from siloquent.explore.spec.language.cursor import Cursor
 from siloquent.explore.spec.language.literals import EXACT_TYPES, WHOLE_TYPES, read_type
-from siloquent.explore.spec.language.refusals import COMPARISONS, Refusal
+from siloquent.explore.spec.language.refusals import AGGREGATES, COMPARISONS, Refusal
 from siloquent.explore.spec.normal_form import FLIPPED, MAX_DEPTH
 from siloquent.explore.spec.predicate import CompareOp
 
@@ -31,6 +32,8 @@ _OUTSIDE = Refusal(
     "An expression of aggregates cannot contain an attribute outside them.",
     "select the key by itself: SELECT ward, 100 * COUNT(*)",
 )
+_PARTITION = Refusal("Windows are over all groups.", "OVER (), or GROUP BY fewer keys in another query")
+_RANKS = ("RANK", "DENSE_RANK", "ROW_NUMBER")
 _WHOLE = Refusal("// and % are not available for aggregates.", "use /, with FLOOR for whole numbers")
 FUNCTIONS = (
     *("ROUND", "FLOOR", "CEIL", "CEILING", "ABS", "COALESCE", "IFNULL", "NULLIF", "CAST", "TRY_CAST"),
@@ -119,6 +122,10 @@ class ValueReader:
         cursor = self.cursor
         if cursor.token.kind == "number":
             return Number(cursor.take_number("A constant"))
+        if cursor.is_at(*_RANKS) and cursor.following.word == "(":
+            return self._read_rank()
+        if cursor.is_at("SUM") and cursor.is_nested_call(AGGREGATES):
+            return self._read_total()
         if is_at_aggregate(cursor):
             return self._find(read_aggregate(cursor))
         if cursor.is_at("("):
@@ -133,6 +140,38 @@ class ValueReader:
             cursor.advance()
             return named
         raise cursor.build_problem("an aggregate, a number, or one of " + ", ".join(FUNCTIONS))
+
+    def _read_total(self) -> Derived:
+        """Parse ``SUM(COUNT(*)) OVER ()``: the total of all groups."""
+        cursor = self.cursor
+        nested = cursor.build_refusal(NESTED)
+        cursor.advance()
+        cursor.advance()
+        value = self._read_nested()
+        if not cursor.is_at("OVER"):
+            raise nested
+        cursor.advance()
+        self._open_window()
+        cursor.expect(")")
+        return OverGroups("sum", value)
+
+    def _read_rank(self) -> Derived:
+        """Parse ``RANK() OVER (ORDER BY COUNT(*) DESC)``."""
+        cursor = self.cursor
+        name = cursor.advance().word.lower()
+        for word in ("(", ")", "OVER"):
+            cursor.expect(word)
+        self._open_window()
+        cursor.expect("ORDER")
+        cursor.expect("BY")
+        value, direction = self.read(), cursor.take("ASC", "DESC")
+        cursor.expect(")")
+        return OverGroups(name, value, direction == "DESC")  # type: ignore[arg-type]
+
+    def _open_window(self) -> None:
+        self.cursor.expect("(")
+        if self.cursor.is_at("PARTITION"):
+            raise self.cursor.build_refusal(_PARTITION)
 
     def _find(self, aggregate: Aggregate) -> Measured:
         if aggregate not in self.measured:

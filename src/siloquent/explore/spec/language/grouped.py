@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING, cast
 
 from siloquent.errors import RequestError
 from siloquent.explore.spec.aggregates import Aggregate
-from siloquent.explore.spec.derived import AnyOf, Derived, Function, Kept, Measured, Number, Operation, ShownCondition
+from siloquent.explore.spec.derived import (
+    AnyOf,
+    Derived,
+    Function,
+    Kept,
+    Measured,
+    Number,
+    Operation,
+    OverGroups,
+    ShownCondition,
+)
 from siloquent.explore.spec.language.tested import add_test
 from siloquent.explore.spec.predicate import (
     And,
@@ -42,6 +52,8 @@ def adopt(value: Derived, measured: Sequence[Aggregate], into: list[Aggregate]) 
         return Measured(into.index(aggregate))
     if isinstance(value, Operation):
         return replace(value, left=adopt(value.left, measured, into), right=adopt(value.right, measured, into))
+    if isinstance(value, OverGroups):
+        return replace(value, value=adopt(value.value, measured, into))
     if isinstance(value, Function):
         return replace(value, arguments=tuple(adopt(one, measured, into) for one in value.arguments))
     return value

@@ -8,7 +8,7 @@ from functools import singledispatch
 from itertools import zip_longest
 
 from siloquent.explore.spec.aggregates import Aggregate, Average, Count, Deviation, Distinct, Quantile, Sum, Variance
-from siloquent.explore.spec.derived import Derived, Function, Kept, Measured, Number, ShownCondition
+from siloquent.explore.spec.derived import Derived, Function, Kept, Measured, Number, OverGroups, ShownCondition
 from siloquent.explore.spec.language.render_conditions import (
     render_expression,
     render_inside,
@@ -128,6 +128,10 @@ def _render_derived(value: Derived, aggregates: Sequence[Aggregate], *, inside: 
         arguments = [_render_derived(one, aggregates) for one in value.arguments]
         decimals = [str(value.decimals)] if value.decimals else []
         return f"{value.name.upper()}({', '.join([*arguments, *decimals])})"
+    if isinstance(value, OverGroups):
+        inner = _render_derived(value.value, aggregates)
+        order = f"ORDER BY {inner}{' DESC' if value.descending else ''}"
+        return f"SUM({inner}) OVER ()" if value.name == "sum" else f"{value.name.upper()}() OVER ({order})"
     left = _render_derived(value.left, aggregates, inside="left*" if value.op in ("*", "/") else "left+")
     right = _render_derived(value.right, aggregates, inside="right*" if value.op in ("*", "/") else "right+")
     text = f"{left} {value.op} {right}"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from siloquent.errors import RequestError, SyntaxProblem
 from siloquent.explore.spec.aggregates import Aggregate, name_column
-from siloquent.explore.spec.derived import Derived, Function, Kept, Measured, ShownValue
+from siloquent.explore.spec.derived import Derived, Function, Kept, Measured, OverGroups, ShownValue
 from siloquent.explore.spec.language.clauses import is_at_aggregate, read_tail
 from siloquent.explore.spec.language.conditions import read_expression, read_predicate
 from siloquent.explore.spec.language.cursor import Cursor
@@ -226,7 +226,7 @@ def _name_values(items: _Items, hidden: Sequence[Derived]) -> tuple[ShownValue, 
 def _get_default_name(value: Derived, measured: Sequence[Aggregate]) -> str:
     if isinstance(value, Measured):
         return name_column(measured[value.place])
-    return value.name if isinstance(value, Function) else "value"
+    return value.name if isinstance(value, (Function, OverGroups)) else "value"
 
 
 def _take_name(name: str, taken: set[str]) -> str:
