@@ -24,7 +24,7 @@ from siloquent.explore.spec.derived import (
 from siloquent.explore.spec.language.clauses import NESTED, is_at_aggregate, read_aggregate
 from siloquent.explore.spec.language.cursor import Cursor
 from siloquent.explore.spec.language.literals import EXACT_TYPES, WHOLE_TYPES, read_type
-from siloquent.explore.spec.language.refusals import AGGREGATES, COMPARISONS, Refusal
+from siloquent.explore.spec.language.refusals import AGGREGATES, COMPARISONS, OTHER_AGGREGATES, Refusal
 from siloquent.explore.spec.normal_form import FLIPPED, MAX_DEPTH
 from siloquent.explore.spec.predicate import CompareOp
 
@@ -158,11 +158,13 @@ class ValueReader:
     def _read_rank(self) -> Derived:
         """Parse ``RANK() OVER (ORDER BY COUNT(*) DESC)``."""
         cursor = self.cursor
+        refusal = cursor.build_refusal(OTHER_AGGREGATES[cursor.token.word])
         name = cursor.advance().word.lower()
         for word in ("(", ")", "OVER"):
             cursor.expect(word)
         self._open_window()
-        cursor.expect("ORDER")
+        if not cursor.take("ORDER"):
+            raise refusal
         cursor.expect("BY")
         value, direction = self.read(), cursor.take("ASC", "DESC")
         cursor.expect(")")
