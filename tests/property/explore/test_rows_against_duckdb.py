@@ -98,6 +98,8 @@ FUNCTIONS = [
     "SELECT SUM(gone - came) AS s, COUNT(*) FILTER (WHERE gone - came > age) AS n FROM visits",
     "SELECT COUNT(*) FILTER (WHERE came < CURRENT_DATE) AS a, COUNT(*) FILTER (WHERE hour(seen) >= 12) AS b, "
     "COUNT(*) FILTER (WHERE minute(seen) = 30 OR seen < came) AS c FROM visits",
+    "SELECT COUNT(*) FILTER (WHERE (parts - parts = 0) = (age < price)) AS a, "
+    "COUNT(*) FILTER (WHERE (parts % 7 = 1) = ill) AS b FROM visits",
     "SELECT upper(trim(note)) AS k, COUNT(*) AS n FROM visits GROUP BY k ORDER BY k",
     "SELECT substring(note, 1, 2) AS k, COUNT(*) AS n FROM visits GROUP BY k ORDER BY k",
     "SELECT COUNT(*) FILTER (WHERE substring(note, -2) = 'bC') AS a, "

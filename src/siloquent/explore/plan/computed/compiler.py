@@ -297,9 +297,8 @@ class Compiler:
                 return Fixed(int(isinstance(predicate, And)))
             parts = tuple(self.plan_test(part, negated=negated) for part in predicate.parts)
             return Joined(parts, any_of=isinstance(predicate, Or))
-        name = find_plain_attribute(predicate, self.domain)
-        if name is not None and self.domain[name].is_countable:
-            return self._look_up(predicate, name)
+        if (known := self._find_looked_up(predicate)) is not None:
+            return known
         if isinstance(predicate, Compare) and (product := multiply_out(predicate)) is not None:
             return self.plan_test(product, negated=negated)
         if isinstance(predicate, Compare):
@@ -315,6 +314,18 @@ class Compiler:
         constants = [_plan_constant(Value(one)) for one in predicate.values]
         text = render_predicate(predicate)
         return Joined(tuple(plan_comparison(value, "=", one, text) for one in constants), any_of=True)
+
+    def _find_looked_up(self, test: Compare | InList | Like | IsNull) -> Node | None:
+        """Find the truth of a test of one attribute in a table of its values; None if it has to be computed."""
+        name = find_plain_attribute(test, self.domain)
+        if name is None or not self.domain[name].is_countable:
+            return None
+        try:
+            return self._look_up(test, name)
+        except RequestError:  # it changes too often to be looked up
+            if not isinstance(test, Compare) or not self.domain[name].is_wide:
+                raise
+            return None
 
     def _look_up(self, test: Compare | InList | Like | IsNull, name: str) -> Node:
         attribute = self.domain[name]
