@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from siloquent.errors import RequestError
 from siloquent.explore.spec.aggregates import Aggregate
@@ -20,7 +20,9 @@ from siloquent.explore.spec.derived import (
     OverGroups,
     ShownCondition,
 )
+from siloquent.explore.spec.language.refusals import quote_name
 from siloquent.explore.spec.language.tested import add_test
+from siloquent.explore.spec.name_resolution import substitute_columns
 from siloquent.explore.spec.predicate import (
     And,
     Arithmetic,
@@ -34,10 +36,7 @@ from siloquent.explore.spec.predicate import (
     Predicate,
     Value,
 )
-from siloquent.explore.spec.query import Join, Workload
-
-if TYPE_CHECKING:
-    from siloquent.explore.spec.language.sources import View
+from siloquent.explore.spec.query import Join, Query, Workload
 
 _OPPOSITE: dict[CompareOp, CompareOp] = {"<": ">=", ">=": "<", ">": "<=", "<=": ">", "=": "!=", "!=": "="}
 _FUNCTIONS = ("round", "floor", "ceil", "abs", "sign", "coalesce", "nullif", "greatest", "least")
@@ -172,3 +171,65 @@ class GroupedView:
     def _build_refusal(self, why: str) -> RequestError:
         named = ", ".join(self.names)
         return RequestError(why, fix=f"use the columns {named}, or put conditions on rows into the subquery's WHERE")
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The table of a query, its join, and all names by which a text may refer to either.
+
+    ``listed``: a table after a comma, which WHERE joins: ``FROM visits v, wards w WHERE v.ward = w.ward``.
+    ``view``: the rows and columns of the table that a subquery or a query of WITH chooses; ``groups``: its groups.
+    """
+
+    table: str
+    join: Join | None
+    names: tuple[str, ...]
+    listed: str = ""
+    view: View | None = None
+    groups: GroupedView | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """Rows of one table: those of ``where``, with all columns, or with ``columns``: expressions by their names.
+
+    ``has_others``: all columns of the table are there besides.
+    """
+
+    source: Source
+    where: Predicate | None
+    columns: Mapping[str, Expression] | None
+    has_others: bool = False
+
+    def find(self, column: Column) -> Expression:
+        """Find the expression of a column, whatever the case it is written in."""
+        if self.columns is None:
+            return column
+        folded = {name.casefold(): expression for name, expression in self.columns.items()}
+        if column.name.casefold() not in folded and self.has_others:
+            return column
+        if column.name.casefold() not in folded:
+            raise RequestError(
+                f"{column.name[:40]!r} is not a column of the subquery.",
+                fix=f"use one of {', '.join(map(quote_name, self.columns))}, or add it to the subquery",
+            )
+        return folded[column.name.casefold()]
+
+    def rename_keys(self, keys: Sequence[Expression], names: Sequence[str]) -> list[str]:
+        """Return the names of keys: as given, or that of the subquery's column."""
+        pairs = zip(keys, names, strict=True)
+        return [
+            key.name if not name and isinstance(key, Column) and self.find(key) != key else name for key, name in pairs
+        ]
+
+    def inline(self, query: Query) -> Query:
+        """Return ``query`` about the table itself."""
+        found = substitute_columns(query, self.find) if self.columns is not None else query
+        return found if self.where is None else replace(found, where=join_conditions(self.where, found.where))
+
+
+def join_conditions(inner: Predicate | None, outer: Predicate | None) -> Predicate | None:
+    """Join two conditions by AND; None if there is none."""
+    found = [one for one in (inner, outer) if one is not None]
+    parts = [part for one in found for part in (one.parts if isinstance(one, And) else (one,))]
+    return (parts[0] if len(parts) == 1 else And(tuple(parts))) if parts else None

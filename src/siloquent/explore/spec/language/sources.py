@@ -6,14 +6,14 @@ A subquery or a query of WITH that chooses rows and columns of one table is inli
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, NoReturn
 
 from siloquent.errors import RequestError, SyntaxProblem
 from siloquent.explore.spec.language.conditions import read_expression, read_predicate
 from siloquent.explore.spec.language.cursor import Cursor
-from siloquent.explore.spec.language.grouped import GroupedView
+from siloquent.explore.spec.language.grouped import GroupedView, Source, View, join_conditions
 from siloquent.explore.spec.language.refusals import (
     AGGREGATES,
     CLAUSES,
@@ -27,74 +27,13 @@ from siloquent.explore.spec.language.refusals import (
 from siloquent.explore.spec.language.tokens import Token
 from siloquent.explore.spec.name_resolution import substitute_columns
 from siloquent.explore.spec.predicate import And, Column, Compare, Expression, Or, Predicate
-from siloquent.explore.spec.query import Join, Query
+from siloquent.explore.spec.query import Join
 
 _ONLY_ROWS = Refusal(
     "A subquery can only choose rows and columns of one table.",
     "ask the inner query by itself, with its own ERROR; or keep SELECT * FROM visits WHERE ward IS NOT NULL in it",
 )
 _ROW_COLUMNS = Refusal("A subquery returns attributes, and expressions of them with a name.", "age // 10 AS decade")
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """The table of a query, its join, and all names by which a text may refer to either.
-
-    ``listed``: a table after a comma, which WHERE joins: ``FROM visits v, wards w WHERE v.ward = w.ward``.
-    ``view``: the rows and columns of the table that a subquery or a query of WITH chooses; ``groups``: its groups.
-    """
-
-    table: str
-    join: Join | None
-    names: tuple[str, ...]
-    listed: str = ""
-    view: View | None = None
-    groups: GroupedView | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class View:
-    """Rows of one table: those of ``where``, with all columns, or with ``columns``: expressions by their names.
-
-    ``has_others``: all columns of the table are there besides.
-    """
-
-    source: Source
-    where: Predicate | None
-    columns: Mapping[str, Expression] | None
-    has_others: bool = False
-
-    def find(self, column: Column) -> Expression:
-        """Find the expression of a column, whatever the case it is written in."""
-        if self.columns is None:
-            return column
-        folded = {name.casefold(): expression for name, expression in self.columns.items()}
-        if column.name.casefold() not in folded and self.has_others:
-            return column
-        if column.name.casefold() not in folded:
-            raise RequestError(
-                f"{column.name[:40]!r} is not a column of the subquery.",
-                fix=f"use one of {', '.join(map(quote_name, self.columns))}, or add it to the subquery",
-            )
-        return folded[column.name.casefold()]
-
-    def rename_keys(self, keys: Sequence[Expression], names: Sequence[str]) -> list[str]:
-        """Return the names of keys: as given, or that of the subquery's column."""
-        pairs = zip(keys, names, strict=True)
-        return [
-            key.name if not name and isinstance(key, Column) and self.find(key) != key else name for key, name in pairs
-        ]
-
-    def inline(self, query: Query) -> Query:
-        """Return ``query`` about the table itself."""
-        found = substitute_columns(query, self.find) if self.columns is not None else query
-        return found if self.where is None else replace(found, where=_join_conditions(self.where, found.where))
-
-
-def _join_conditions(inner: Predicate | None, outer: Predicate | None) -> Predicate | None:
-    found = [one for one in (inner, outer) if one is not None]
-    parts = [part for one in found for part in (one.parts if isinstance(one, And) else (one,))]
-    return (parts[0] if len(parts) == 1 else And(tuple(parts))) if parts else None
 
 
 Views = Mapping[str, View | GroupedView]
@@ -162,7 +101,7 @@ def _compose(inner: View, outer: View) -> View:
     has_others = (
         inner.has_others if columns is None else outer.has_others and (inner.columns is None or inner.has_others)
     )
-    return View(outer.source, _join_conditions(inner.where, where), found, has_others)
+    return View(outer.source, join_conditions(inner.where, where), found, has_others)
 
 
 def _refuse_rows(cursor: Cursor) -> NoReturn:

@@ -12,7 +12,7 @@ from siloquent.explore.spec.language.clauses import is_at_aggregate, read_tail
 from siloquent.explore.spec.language.conditions import read_expression, read_predicate
 from siloquent.explore.spec.language.cursor import Cursor
 from siloquent.explore.spec.language.derived import ValueReader
-from siloquent.explore.spec.language.grouped import GroupedView, adopt, adopt_kept
+from siloquent.explore.spec.language.grouped import GroupedView, Source, adopt, adopt_kept
 from siloquent.explore.spec.language.grouping import read_keys
 from siloquent.explore.spec.language.having import build_threshold, read_select_having
 from siloquent.explore.spec.language.ordering import (
@@ -34,7 +34,6 @@ from siloquent.explore.spec.language.refusals import (
 from siloquent.explore.spec.language.render_conditions import render_expression
 from siloquent.explore.spec.language.sources import (
     NO_VIEWS,
-    Source,
     Views,
     check_qualifiers,
     is_bare_alias,
