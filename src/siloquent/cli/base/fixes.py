@@ -52,7 +52,7 @@ class CommandLanguage(FixLanguage):
         words = (*action.verb.split(), *action.args)
         if action.verb in _PLACELESS:
             return shlex.join(["siloquent", *words])
-        if self.is_remote and not is_served(action.verb):
+        if self.is_remote and (action.by_owner or not is_served(action.verb)):
             return f"the workspace's owner runs: {shlex.join(['siloquent', *words])}"
         who = "the owner runs: " if action.by_owner else ""
         if action.verb in _CHARGED:

@@ -172,16 +172,18 @@ def _refresh_at_server(options: Options, table: str, file: Path | None, *, despi
         if file is None or _SOURCE.match(str(file)):
             source = None if file is None else str(file)
             return session.refresh(table, source, despite_findings=despite_findings).to_json()
-        sent = session.upload(file)
+        sent, is_needed = session.upload(file), False
         try:
             return session.refresh(table, sent.source, despite_findings=despite_findings).to_json()
         except SiloquentError as wrong:  # it names the upload, which the caller has never seen
+            is_needed = wrong.code == "source_not_allowed"  # its fix is a declaration that names the upload
             wrong.detail = wrong.detail.replace(sent.source.rpartition("/")[2], file.name)
             wrong.remedy = wrong.remedy.map(RunCommand, lambda one: _name_file(one, sent.source, file))
             raise
         finally:
             with suppress(SiloquentError):  # a table that names the upload keeps it
-                session.delete_upload(sent.id)
+                if not is_needed:
+                    session.delete_upload(sent.id)
 
 
 def _name_file(action: RunCommand, source: str, file: Path) -> RunCommand:
