@@ -258,7 +258,7 @@ DECLARATIONS = {
         "format = 1",
         "format = 1\nx = " + "[" * 5000,
         "nested too deeply",
-        "in schemas/visits.toml, write: ",
+        "siloquent schema table-file",
     ),
     "another format": ("format = 1", "format = 2", "format", "in schemas/visits.toml, write: format = 1"),
     "a program as a source": (

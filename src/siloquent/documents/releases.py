@@ -21,7 +21,8 @@ def build_answer_document(answer: Answer, key: str, *, replayed: bool | None = N
     document = answer.to_json()
     if replayed is not None:
         document["replayed"] = replayed
-    return {**document, "key": key}
+    rows = {name: document.pop(name) for name in ("about_rows",) if name in document}
+    return {**document, "key": key, **rows}
 
 
 def build_release_document(
