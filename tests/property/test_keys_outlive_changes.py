@@ -84,6 +84,7 @@ ALWAYS: dict[str, Edit] = {
     "reuse": ('delta = "1e-6"', 'delta = "1e-6"\nreuse = "any"'),
     "labels": ('"icu"], null', '"icu"], labels = { icu = "intensive care" }, null'),
     "comment": ("[table]", "# rows of one year\n[table]"),
+    "defaults": ("[table]", '[defaults]\nerror = "2 PERCENT"\n\n[table]'),
 }
 BY_REQUEST: dict[str, tuple[Edit, frozenset[str]]] = {
     "size_hint": (("size_hint = 3000", "size_hint = 4000"), frozenset(REQUESTS) - SIZED),

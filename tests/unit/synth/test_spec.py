@@ -15,6 +15,7 @@ import pytest
 
 from siloquent.errors import ReleaseError, RequestError
 from siloquent.privacy import DiscreteGaussian
+from siloquent.schema.accuracy import AccuracyDefaults
 from siloquent.schema.build import parse_schema
 from siloquent.schema.reading import read_settings
 from siloquent.synth import Budget, SynthSpec, parse_spec, read_spec
@@ -115,9 +116,11 @@ def test_a_declaration_goes_through_json_and_back() -> None:
     assert parse_schema_document(json.loads(json.dumps(dump_value(schema())))) == schema()
 
 
-def test_how_the_source_is_read_stays_out_of_a_model_file() -> None:
-    read = replace(schema(), reading=read_settings('decimal = ","'))
+def test_what_a_model_does_not_depend_on_stays_out_of_its_file() -> None:
+    read = replace(schema(), reading=read_settings('decimal = ","'), defaults=AccuracyDefaults("2 PERCENT"))
     assert dump_value(read) == dump_value(schema())
+    fields_then = {"name", "domain", "budget", "source", "adjacency", "unit", "version", "size_hint", "constraints"}
+    assert set(dump_value(schema())) == fields_then | {"is", "public", "digest"}
 
 
 def test_a_declaration_in_a_model_file_is_written_as_it_always_was() -> None:

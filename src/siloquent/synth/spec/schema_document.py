@@ -43,8 +43,8 @@ _CLASSES: Mapping[str, type[Any]] = {
     "Unit": Unit,
 }
 _NAMES = {kind: name for name, kind in _CLASSES.items()}
-_LEFT_OUT = ("labels", "reading", "computed", "extended")
-"""What a model does not depend on: words beside values, how the source's text is read, what a query computes."""
+_LEFT_OUT = ("labels", "reading", "defaults", "computed", "extended")
+"""What a model does not depend on: words beside values, how the source is read, what questions leave out or compute."""
 _TEXTS: Mapping[str, type[Any]] = {"Decimal": Decimal, "Fraction": Fraction}
 
 
