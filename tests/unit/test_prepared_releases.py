@@ -76,7 +76,7 @@ def test_a_search_on_the_platform_is_planned_once(folder: Path) -> None:
     assert calls == {"plan": 1}
 
 
-@pytest.mark.parametrize("task", PLANS)
+@pytest.mark.parametrize("task", [pytest.param(one, marks=[pytest.mark.slow] * (one == "sketch")) for one in PLANS])
 def test_what_was_planned_is_what_is_charged_and_the_key_gives_it_again(session: sq.Session, task: str) -> None:
     verbs = getattr(session, task)
     with counting(plan=PLANS[task]) as calls:

@@ -178,10 +178,10 @@ def test_a_budget_and_new_rows_declared_in_the_form_are_classed(visit: Visit, se
     page = visit("owner")
     page.goto(f"/tables/{stays}/edit")
     edit(page, 'epsilon = "100"', 'epsilon = "90"')
-    page.get_by_text("Epsilon was 100 and is 90: the budget").wait_for()
+    page.get_by_text("Epsilon was 100 and is 90. This is another limit").wait_for()
     page.goto(f"/tables/{stays}/edit")
     edit(page, "adjacency", "version = 2\nadjacency")
-    page.get_by_text("Version was 1 and is 2: a new version of the rows").wait_for()
+    page.get_by_text("Version was 1 and is 2").wait_for()
     assert served.ask("ana", f"SELECT COUNT(*) FROM {stays} ERROR 19", f"next {stays}").status_code == 200
 
 
