@@ -25,7 +25,7 @@ class AskingVerbs(ApiClient):
     ``defaults``: the accuracy of questions that state none; without it, the server's.
     """
 
-    defaults: AccuracyDefaults | None = None
+    defaults: AccuracyDefaults | None
 
     def _build_body(self, question: str | Query | SupportsQuery) -> dict[str, Any]:
         told = {} if self.defaults is None else {"defaults": self.defaults.to_dict()}
