@@ -48,7 +48,7 @@ def test_a_german_export_is_answered_after_twelve_answers_and_one_check(tmp_path
     person = Person(folder)
     first = person.types("declare", "gym.csv")
     assert first.status == 2
-    assert 'encoding = "cp1252" under [reading]' in first.err
+    assert "Fix: siloquent declare gym.csv --reading 'encoding = \"cp1252\"'" in first.err
     assert TYPED <= 12
     declared = person.types("declare", "gym.csv", *ANSWERS, "--json")
     assert declared.status == 0, declared.err

@@ -39,6 +39,7 @@ def steward(folder: Path, *sheets: Sheet) -> Person:
     return Person(folder)
 
 
+@pytest.mark.slow
 def test_a_workbook_is_declared_checked_asked_and_refreshed(tmp_path: Path) -> None:
     folder = tmp_path.resolve() / "w"
     person = steward(folder, Sheet([NAMES, *rows(400)], "Visits"), Sheet([["x"]], "Notes"))

@@ -70,6 +70,7 @@ def count_plainly(rows: Sequence[Row], block: Block, groups: NDArray[np.int64], 
     return found
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(rows_of, maps, st.sampled_from([None, 1, 2, 3]), st.sampled_from([0, 2, 256]), st.booleans())
 def test_counts_are_those_of_plain_python(
@@ -84,6 +85,7 @@ def test_counts_are_those_of_plain_python(
         assert count(rows, block, groups, each) == count_plainly(rows, block, groups, each)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(rows_of, rows_of, maps, st.integers(1, 3))
 def test_a_unit_changes_few_groups_by_one(
