@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
@@ -48,6 +49,7 @@ def refuse(text: str) -> SchemaError | None:
     return None
 
 
+@pytest.mark.slow
 @given(wrong_files)
 def test_a_fix_is_not_refused_for_the_same_reason(changes: list[tuple[str, str]]) -> None:
     text = TEXT
