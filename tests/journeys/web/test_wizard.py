@@ -137,18 +137,18 @@ def test_a_table_is_declared_column_by_column_and_ends_with_a_price(
 
 @pytest.mark.slow
 def test_by_keyboard_alone_and_continued_at_the_command_line(visit: Visit, served: Served, tmp_path: Path) -> None:
-    page = visit("owner")
-    start(page, tmp_path / "s.csv", b"patient_id,wing\np1,A\n", "keys")
+    page = visit("owner")  # no other table has these columns, so nothing is proposed
+    start(page, tmp_path / "s.csv", b"customer_id,region\np1,A\n", "keys")
     page.wait_for_load_state("load")
     described = 0
     while page.locator("select[name^=kind-]").count():  # scripts put the focus on the form: its first field is next
         named = page.get_by_role("group").first.inner_text()
         page.wait_for_function("document.activeElement.matches('form[data-focus]')")
         page.keyboard.press("Tab")
-        choose_by_arrow(page, "id" if "patient_id" in named else "category")
+        choose_by_arrow(page, "id" if "customer_id" in named else "category")
         for _ in range(5):
             page.keyboard.press("Tab")
-        page.keyboard.type("" if "patient_id" in named else "A\nB\nicu")
+        page.keyboard.type("" if "customer_id" in named else "A\nB\nicu")
         page.keyboard.press("Tab")
         page.keyboard.press("Enter")
         described += 1
@@ -160,10 +160,10 @@ def test_by_keyboard_alone_and_continued_at_the_command_line(visit: Visit, serve
     assert kept.source.startswith("csv:uploads/u-")
     done = Person(served.folder).types(
         *("declare", kept.source, "--name", "keys", "--answers", "schemas/keys.answers", "--header"),
-        *("--empty", "drop", "--person", "patient_id", "--max-rows", "5", "--epsilon", "2"),
+        *("--empty", "drop", "--person", "customer_id", "--max-rows", "5", "--epsilon", "2"),
     )
     assert done.status == 0, done.err
-    assert schema_of(served, "keys").domain["wing"].values == ("A", "B", "icu")
+    assert schema_of(served, "keys").domain["region"].values == ("A", "B", "icu")
 
 
 @pytest.mark.slow
