@@ -131,7 +131,8 @@ def require_fit(report: CheckReport, name: str, rows: str, *, despite_findings: 
         return report
     told = "; ".join(f"{one.subject}: {one.sentence.rstrip('.')}" for one in problems[:MAX_TOLD])
     more = f"; and {len(problems) - MAX_TOLD} more" if len(problems) > MAX_TOLD else ""
-    named = [rows if rows == "frame" else repr(rows)] if rows else []
+    is_frame = name == "The frame"
+    named = [rows if is_frame else repr(rows)] if rows else []
     again = RunCommand(
         "refresh",
         (report.table, *([rows] if rows else []), "--despite-findings"),
@@ -139,5 +140,5 @@ def require_fit(report: CheckReport, name: str, rows: str, *, despite_findings: 
     )
     raise SchemaError(
         f"{name} does not fit the declaration of {report.table!r}; nothing was replaced. {told}{more}.",
-        fix=build_fix(f"correct {'the file' if name != 'The frame' else 'it'}, or take it as it is: ", again),
+        fix=build_fix(f"correct {'it' if is_frame else 'the file'}, or take it as it is: ", again),
     )

@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 def build_answer_document(answer: Answer, key: str, *, replayed: bool | None = None) -> dict[str, Any]:
     """Return the answer's own document, of kind ``siloquent/answer/1``, with the key under which it is free.
 
-    ``replayed``: for a server, which keeps replies: whether it gave this one before. It adds ``build_rows_entry``.
+    ``replayed``: for a server, which keeps replies: whether it gave this one before.
     """
     document = answer.to_json()
     if replayed is not None:
         document["replayed"] = replayed
-    rows = {name: document.pop(name) for name in ("about_rows",) if name in document}
-    return {**document, "key": key, **rows}
+    rows = document.pop("about_rows", None)
+    return {**document, "key": key, **({} if rows is None else {"about_rows": rows})}
 
 
 def build_release_document(

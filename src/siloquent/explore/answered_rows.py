@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def tell_rows(session: WorkspaceSession, answer: Answer) -> Answer:
     """Return ``answer`` with the rows that it is about, if those of its table were ever replaced."""
-    with suppress(SiloquentError):  # the table is no longer declared: its answers stay as they are
+    with suppress(SiloquentError):  # the table is no longer declared, so the answer says nothing more
         return replace(answer, about_rows=_find_rows(session, answer))
     return answer
 
@@ -55,7 +55,7 @@ def describe_current_rows(version: int, since: str) -> str:
 
 
 def describe_earlier_rows(at: str) -> str:
-    """Describe the rows of an answer of time ``at`` that gave way to others."""
+    """Describe the rows of an answer given at ``at``, which were replaced later."""
     return f"as of {format_minute(at)}: they were replaced since"
 
 

@@ -6,12 +6,14 @@ from contextlib import suppress
 from dataclasses import replace
 from decimal import ROUND_FLOOR, Decimal, localcontext
 from fractions import Fraction
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NoReturn
 
 from siloquent.errors import AccuracyUnreachable, RequestError
+from siloquent.explore.examples import reading
 from siloquent.explore.plan.computed.inlining import add_summed
 from siloquent.explore.plan.public_joins import check_joined
 from siloquent.explore.plan.steps import plan_query
+from siloquent.explore.spec import parse
 from siloquent.explore.spec.aggregates import Aggregate, Count, Deviation, Distinct, Quantile, Sum, Variance
 from siloquent.explore.spec.language.render import render_offer, render_promise
 from siloquent.explore.spec.name_resolution import resolve_names
@@ -32,7 +34,7 @@ def state_accuracy(session: WorkspaceSession, query: Query) -> Query:
     """Return ``query`` with its default accuracy if it states none; the same as long as the declarations are.
 
     Raises:
-        RequestError: there is no default, or it needs a declared number of rows.
+        RequestError: no default is declared, or the table needs a ``size_hint`` for it.
         UnknownName: the table or an attribute is not declared.
     """
     stated = query.promise
@@ -41,10 +43,7 @@ def state_accuracy(session: WorkspaceSession, query: Query) -> Query:
     schema = session.schema(query.table)
     defaults = session.find_defaults(query.table)
     if defaults is None:
-        raise RequestError(
-            "The query states neither an error bound nor a budget, and there is no default.",
-            fix="add ERROR 200, or BUDGET 0.01 EPSILON; or [defaults] in siloquent.toml or the table file",
-        )
+        _refuse_unstated(session, query)
     named = resolve_names(query, schema)
     check_joined(named, schema)
     extended = add_summed(named, schema)
@@ -55,6 +54,14 @@ def state_accuracy(session: WorkspaceSession, query: Query) -> Query:
     promise = Accuracy(first.error, beta, first.percent, stated.joint, tuple(more), rows)
     share = defaults.share if query.default_share is None else query.default_share
     return replace(query, promise=promise, default_share=share.normalize())
+
+
+def _refuse_unstated(session: WorkspaceSession, query: Query) -> NoReturn:
+    """Refuse a question that was built, as its text is refused: with one that can be asked."""
+    text = render_offer(query)
+    with reading(session, text):
+        parse(text)
+    raise AssertionError("a text without an accuracy is refused")
 
 
 def _build_bound(aggregate: Aggregate, defaults: AccuracyDefaults, schema: TableSchema) -> Bound:
@@ -108,7 +115,7 @@ def find_share_refusal(session: WorkspaceSession, query: Query, cost: Cost) -> R
         return None
     told = f"{query.default_share.normalize():f} percent of the remaining {book.symbol}"
     refusal = RequestError(
-        f"By its default accuracy the question costs {book.symbol} {format_digits(price)}, more than {told} "
+        f"With its default accuracy, the question costs {book.symbol} {format_digits(price)}, more than {told} "
         f"{format_digits(Fraction(left.amount, book.scale), up=False)}, the most that a default may cost."
     )
     refusal.remedy = build_fix(_suggest_stated(session, query, most) or let_owner_run("budget set", query.table))

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 ChangeClass = Literal["free", "budget", "new version", "new epoch"]
 MEANING: Mapping[ChangeClass, str] = {
     "free": "This is free: nothing needs to be done, and what was spent stays.",
-    "budget": "This is another limit: it applies once the owner sets it in the ledger, and what was spent stays.",
+    "budget": "This is another limit: it applies as soon as it is set in the ledger, and what was spent stays.",
     "new version": "This is a new version of the rows: what was spent stays, and older answers are not drawn from.",
     "new epoch": "This needs a new epoch: what was spent was counted for another promise, so the owner decides.",
 }

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import operator
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 
+import siloquent as sq
+from siloquent.api import Session
 from siloquent.explore.spec.predicate import (
     And,
     Arithmetic,
@@ -191,3 +196,14 @@ def decide(predicate: Predicate, row: Mapping[str, Any]) -> bool | None:
     assert isinstance(predicate, Like)
     assert predicate.pattern == "%er_"
     return len(value) > 2 and value[-3:-1] == "er"
+
+
+@contextmanager
+def open_engines(folder: Path) -> Iterator[tuple[Session, duckdb.DuckDBPyConnection]]:
+    """Open a session and a connection of DuckDB that have the same rows as the table visits."""
+    rows = build_rows(random.Random(21))
+    sq.create_workspace(folder)
+    with duckdb.connect(":memory:") as engine, sq.open(folder) as session:
+        engine.execute("CREATE TABLE visits AS SELECT * FROM rows")
+        session.add_frame(sq.read_schema(SCHEMA), rows)
+        yield session, engine

@@ -6,27 +6,14 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from benchmarks.refusals.questions import SMALL
 from siloquent.errors import SchemaError
 from siloquent.fixes import WriteLines
 from siloquent.schema.build import parse_schema
 
-TEXT = """format = 1
-attribute = [
-  { name = "kind", type = "category", values = ["x", "y"], null = "drop" },
-  { name = "score", type = "integer", lo = 0, hi = 99, outside = "clamp", null = "drop", bins = { width = 50 } },
-]
-[table]
-name = "declared"
-adjacency = "add-remove"
-size_hint = 500
-unit = { kind = "row" }
-[budget]
-accountant = "pure"
-epsilon = "0.05"
-"""
 VAST = ("inf", "-inf", "nan", "1" + "0" * 30)
 slips = {
-    "hi = 99": [f"hi = {one}" for one in VAST],
+    "hi = 200": [f"hi = {one}" for one in VAST],
     "lo = 0": [f"lo = {one}" for one in VAST],
     "width = 50": [f"width = {one}" for one in VAST],
     'outside = "clamp"': ["outside = True", "outside = clamp", "outside = None", "outside = 'clamp"],
@@ -52,7 +39,7 @@ def refuse(text: str) -> SchemaError | None:
 @pytest.mark.slow
 @given(wrong_files)
 def test_a_fix_is_not_refused_for_the_same_reason(changes: list[tuple[str, str]]) -> None:
-    text = TEXT
+    text = SMALL
     for right, wrong in changes:
         text = text.replace(right, wrong)
     refused = refuse(text)

@@ -27,7 +27,7 @@ def parse_reading_lines(reading: Sequence[str] | None) -> str:
 
 @contextmanager
 def suggest_reading(options: Options, lines: str) -> Iterator[None]:
-    """Offer this command with the setting that reads a file that cannot be read: there is no table file yet."""
+    """Let a refusal offer this command with the setting that reads the file: there is no table file to edit yet."""
     from siloquent.schema.reading import add_suggested_setting
 
     try:

@@ -53,8 +53,8 @@ class Interval:
 def estimate_average(attribute: Attribute, count: NoisyValue, total: NoisyValue) -> Interval:
     """Estimate the mean of the rows with a number: abs(S/C - mean) <= (s + H c)/C, clipped to the declared bounds.
 
-    ``total`` is the sum of distances from the centre. If the noisy count is not above 0, the interval is the whole
-    domain, and there is no estimate.
+    ``total`` is the sum of distances from the centre. If the noisy count is 0 or less, nothing is estimated, and
+    the interval is the whole domain.
     """
     lowest = Fraction(attribute.lo)  # type: ignore[arg-type]
     grid = Fraction(attribute.grid or 1)

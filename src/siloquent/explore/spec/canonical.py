@@ -54,20 +54,11 @@ def _build_document(value: Any) -> Any:
 
 
 _LATER = frozenset(
-    {"others", "join", "more", "at_least", "of", "presentation", "renamed", "order", "limit", "offset"}
-    | {
-        "descending",
-        "nulls_first",
-        "test",
-        "shown",
-        "kept",
-        "groups_each",
-        "computed",
-        "hidden",
-        "default_share",
-        "sample",
-        "sets",
-    }
+    (
+        *("others", "join", "more", "at_least", "of", "presentation", "renamed", "order", "limit", "offset"),
+        *("descending", "nulls_first", "test", "shown", "kept", "groups_each", "computed", "hidden"),
+        *("default_share", "sets"),
+    )
 )
 """Fields added after the first ledgers."""
 

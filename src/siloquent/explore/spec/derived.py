@@ -71,6 +71,10 @@ class OverGroups:
     value: Derived
     descending: bool = False
 
+    def __post_init__(self) -> None:
+        if any(iter_windows(self.value)):
+            raise RequestError("A window cannot be inside another.", fix="RANK() OVER (ORDER BY COUNT(*))")
+
 
 Derived = Measured | Number | Operation | Function | OverGroups
 
@@ -120,30 +124,27 @@ def iter_conditions(kept: Iterable[Kept]) -> Iterator[ShownCondition]:
                 yield from iter_conditions(part)
 
 
-def iter_measured(value: Derived) -> Iterator[int]:
-    """Yield the positions of the aggregates in ``value``."""
-    if isinstance(value, Measured):
-        yield value.place
-    elif isinstance(value, Operation):
-        yield from iter_measured(value.left)
-        yield from iter_measured(value.right)
+def iter_values(value: Derived) -> Iterator[Derived]:
+    """Yield ``value`` and all values that it is computed from."""
+    yield value
+    if isinstance(value, Operation):
+        yield from iter_values(value.left)
+        yield from iter_values(value.right)
     elif isinstance(value, Function):
         for argument in value.arguments:
-            yield from iter_measured(argument)
+            yield from iter_values(argument)
     elif isinstance(value, OverGroups):
-        yield from iter_measured(value.value)
+        yield from iter_values(value.value)
+
+
+def iter_measured(value: Derived) -> Iterator[int]:
+    """Yield the places of the aggregates in ``value``."""
+    return (one.place for one in iter_values(value) if isinstance(one, Measured))
 
 
 def iter_windows(value: Derived) -> Iterator[OverGroups]:
     """Yield the windows in ``value``."""
-    if isinstance(value, OverGroups):
-        yield value
-    elif isinstance(value, Operation):
-        yield from iter_windows(value.left)
-        yield from iter_windows(value.right)
-    elif isinstance(value, Function):
-        for argument in value.arguments:
-            yield from iter_windows(argument)
+    return (one for one in iter_values(value) if isinstance(one, OverGroups))
 
 
 def replace_windows(value: Derived, place: Callable[[OverGroups], int]) -> Derived:

@@ -417,12 +417,12 @@ class Query:
             return
         if not self.shows_values or self.top is not None or self.chooses_by_another:
             raise RequestError(
-                "ROLLUP, CUBE and GROUPING SETS return values: groups among them are chosen by selected aggregates.",
+                "The groups of ROLLUP, CUBE and GROUPING SETS can only be chosen by selected aggregates.",
                 fix="select the aggregate, or GROUP BY the keys",
             )
         if any(isinstance(one, (Distinct, Quantile)) for one in self.bounded):
             raise RequestError(
-                "ROLLUP, CUBE and GROUPING SETS take counts, sums and averages: their groups overlap.",
+                "The groups of ROLLUP, CUBE and GROUPING SETS overlap, so only counts, sums and averages can be asked.",
                 fix="GROUP BY the keys, and ask the totals by themselves",
             )
 

@@ -159,8 +159,8 @@ def list_settings(draft: TableDraft) -> Iterator[DeclarationQuestion]:
     if draft.accountant == "zcdp":
         yield DeclarationQuestion(
             "delta",
-            "With which probability may the guarantee fail (delta)?",
-            "It is to be well below one in the number of rows, such as 1e-6.",
+            "With what probability may the guarantee fail (delta)?",
+            "It should be well below 1 divided by the number of rows, such as 1e-6.",
             "1e-6, or less for many rows",
         )
 

@@ -62,7 +62,7 @@ async def readyz(request: Request, person: CurrentUser) -> Response:
             raise _build_not_ready(f"{part} is not processed. {told.detail}", told.fix)
     log = house.watch.log
     if log is not None and log.failure is not None:
-        raise _build_not_ready(f"The access log is not written. {log.failure.detail}", log.failure.fix)
+        raise _build_not_ready(f"The access log cannot be written. {log.failure.detail}", log.failure.fix)
     if shutil.disk_usage(folder).free < MIN_FREE_BYTES:
         raise _build_not_ready("The disk of the workspace is almost full.", FULL.fix)
     async with house.room.hold_place(person.name):

@@ -75,7 +75,7 @@ def format_dates(data: NDArray[Any], pattern: object) -> NDArray[Any]:
     letters = re.findall(r"%(.?)", str(pattern), re.DOTALL)
     if not isinstance(pattern, str) or any(one not in FORMATS or not one for one in letters):
         raise RequestError(
-            f"A format of dates takes {', '.join(f'%{one}' for one in FORMATS)}.", fix="strftime(day, '%Y-%m')"
+            f"A date format takes {', '.join(f'%{one}' for one in FORMATS)}.", fix="strftime(day, '%Y-%m')"
         )
     texts = [one.strftime(pattern) for one in data.astype("datetime64[s]").tolist()]
     return np.array(texts, dtype=object)

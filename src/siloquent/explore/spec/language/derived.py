@@ -32,7 +32,7 @@ _OUTSIDE = Refusal(
     "An expression of aggregates cannot contain an attribute outside them.",
     "select the key by itself: SELECT ward, 100 * COUNT(*)",
 )
-_PARTITION = Refusal("Windows are over all groups.", "OVER (), or GROUP BY fewer keys in another query")
+_PARTITION = Refusal("A window covers all groups.", "OVER (), or GROUP BY fewer keys in another query")
 _RANKS = ("RANK", "DENSE_RANK", "ROW_NUMBER")
 _WHOLE = Refusal("// and % are not available for aggregates.", "use /, with FLOOR for whole numbers")
 FUNCTIONS = (

@@ -17,6 +17,7 @@ from siloquent.explore.spec.predicate import Expression
 from siloquent.explore.spec.presentation import Presentation, SortKey
 from siloquent.explore.spec.query import Top
 
+_OPERATORS = ("+", "-", "*", "/")
 _HIDDEN = Refusal(
     "Only one aggregate that is not selected can sort the groups, and ties keep declared order.",
     "add COUNT(*) to the SELECT list: sorting is then free, by any keys",
@@ -60,9 +61,6 @@ class SelectList:
         return folded.index(name.casefold()) if name and name.casefold() in folded else None
 
 
-_OPERATORS = ("+", "-", "*", "/")
-
-
 @dataclass(frozen=True, slots=True)
 class Sorting:
     """A key of ORDER BY; ``hidden``: an aggregate that is not selected, which has no place."""
@@ -97,14 +95,13 @@ def _read_sorted(cursor: Cursor, selected: SelectList) -> tuple[int | None, Aggr
     start = cursor.token.start
     if cursor.token.kind == "number" and cursor.following.word not in ("+", "-", "*", "//", "%"):
         return read_position(cursor, "ORDER BY", selected.positions), None
+    is_computed = False
     if cursor.token.kind in ("word", "quoted") and cursor.following.word not in ("(", "."):
         place = selected.find_name(cursor.token.text)
         is_computed = place is not None and place >= len(selected.keys) and cursor.following.word in _OPERATORS
         if place is not None and not is_computed:
             cursor.advance()
             return place, None
-    else:
-        is_computed = False
     if is_computed or cursor.has_in_item((*AGGREGATES, *OTHER_AGGREGATES)):
         reader = selected.build_reader(cursor, _NOT_SHOWN)
         value = reader.read()

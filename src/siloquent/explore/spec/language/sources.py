@@ -13,7 +13,6 @@ from typing import Any, NoReturn
 from siloquent.errors import RequestError, SyntaxProblem
 from siloquent.explore.spec.language.conditions import read_expression, read_predicate
 from siloquent.explore.spec.language.cursor import Cursor
-from siloquent.explore.spec.language.grouped import GroupedView, Source, View, join_conditions
 from siloquent.explore.spec.language.refusals import (
     AGGREGATES,
     CLAUSES,
@@ -25,6 +24,7 @@ from siloquent.explore.spec.language.refusals import (
     quote_name,
 )
 from siloquent.explore.spec.language.tokens import Token
+from siloquent.explore.spec.language.views import GroupedView, Source, View, join_conditions
 from siloquent.explore.spec.name_resolution import substitute_columns
 from siloquent.explore.spec.predicate import And, Column, Compare, Expression, Or, Predicate
 from siloquent.explore.spec.query import Join

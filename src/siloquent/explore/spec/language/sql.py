@@ -7,12 +7,11 @@ from dataclasses import dataclass, field, replace
 
 from siloquent.errors import RequestError, SyntaxProblem
 from siloquent.explore.spec.aggregates import Aggregate, name_column
-from siloquent.explore.spec.derived import Derived, Function, Kept, Measured, OverGroups, ShownValue
+from siloquent.explore.spec.derived import Derived, Function, Kept, Measured, OverGroups, ShownValue, iter_windows
 from siloquent.explore.spec.language.clauses import is_at_aggregate, read_tail
 from siloquent.explore.spec.language.conditions import read_expression, read_predicate
 from siloquent.explore.spec.language.cursor import Cursor
 from siloquent.explore.spec.language.derived import ValueReader
-from siloquent.explore.spec.language.grouped import GroupedView, Source, adopt, adopt_kept
 from siloquent.explore.spec.language.grouping import read_keys
 from siloquent.explore.spec.language.having import build_threshold, read_select_having
 from siloquent.explore.spec.language.ordering import (
@@ -40,6 +39,7 @@ from siloquent.explore.spec.language.sources import (
     join_listed,
     read_source,
 )
+from siloquent.explore.spec.language.views import GroupedView, Source, adopt, adopt_kept
 from siloquent.explore.spec.normal_form import list_attributes
 from siloquent.explore.spec.predicate import And, Column, Expression, Predicate, Value
 from siloquent.explore.spec.presentation import Presentation
@@ -53,6 +53,10 @@ _NO_GROUPS = Refusal("HAVING and ORDER BY ... LIMIT require GROUP BY.", "add GRO
 _OF_GROUPS = Refusal(
     "A query over a subquery's groups selects their columns, computes with them, and chooses among them.",
     "ask the inner query by itself, and compute with the answer at no cost",
+)
+_WINDOWS_INSIDE = Refusal(
+    "A subquery's windows are over all its groups, so an outer WHERE cannot choose among these.",
+    "put the condition into the subquery's HAVING, or leave it out",
 )
 _EXAMPLE = AskWith("SELECT ward, COUNT(*) FROM visits GROUP BY ward ERROR 200")
 
@@ -204,6 +208,8 @@ def _compute_with_groups(
     kept = [*groups.kept, *(groups.keep(where) if where is not None else ())]
     if kept and groups.workload == EVERY_ROW:
         raise cursor.build_refusal(_NO_GROUPS)
+    if where is not None and any(any(iter_windows(one.value)) for one in found.values):
+        raise cursor.build_refusal(_WINDOWS_INSIDE)
     passing = [adopt_kept(one, groups.measured, found.measured) for one in kept]
     return found, passing, replace(source, table=groups.table, join=groups.join, view=groups.view)
 

@@ -1,4 +1,7 @@
-"""Subqueries and queries of WITH that return groups: a query over their columns computes with released values."""
+"""Sources of a query: a table, and the rows or the groups that a subquery or a query of WITH chooses.
+
+A query over the columns of groups computes with released values.
+"""
 
 from __future__ import annotations
 
@@ -97,7 +100,7 @@ class GroupedView:
         shared = {name.casefold() for name in self.names} & {name.casefold() for name in other.names}
         if not same or self.keys or other.keys or self.kept or other.kept or shared:
             raise RequestError(
-                "Two queries are read together only if each is one row of aggregates of the same table.",
+                "Two queries can be combined only if each returns one row of aggregates of the same table.",
                 fix="write one query with the aggregates of both",
             )
         measured = list(self.measured)
