@@ -69,7 +69,7 @@ def say(refused: SiloquentError) -> str:
 class Place:
     """A federation with its relay, which serves from a thread."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, rates: RelayRates | None = None) -> None:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
@@ -82,7 +82,8 @@ class Place:
         bundle = self.bundle("relay")
         self.store = RelayStore(bundle.state / "relay.sqlite")
         roster = CurrentRoster(bundle)
-        self.relay = Relay(self.store, roster.admit, roster.list_members, RelayRates(rate=10_000, burst=10_000))
+        rates = rates or RelayRates(rate=10_000, burst=10_000)
+        self.relay = Relay(self.store, roster.admit, roster.list_members, rates)
         self.server = make_server(bundle, self.relay, "127.0.0.1", port)
         self.thread = threading.Thread(target=self.server.run, daemon=True)
         self.thread.start()
@@ -177,6 +178,50 @@ def test_a_session_does_not_exist_for_a_role_that_is_not_in_it(
 def test_moderators_alone_open_sessions(place: Place) -> None:
     with closing(HttpTransport(place.bundle("north"))) as transport, pytest.raises(NotAllowed):
         transport.open_session("cd" * 32, ["north", "office"], int(time.time()) + 60)
+
+
+def envelope(part: int) -> bytes:
+    """A message from north to river as the relay sees it: it can open none, so any bytes will do."""
+    start = compute_pair_genesis(SESSION, "north", "river")
+    header = Header(SESSION, "north", "river", "a", 0, part, 99, 0, start, "0" * 64, "json", 60, "0" * 64)
+    return Envelope(header.encode(), bytes(64), bytes(60)).encode()
+
+
+def test_what_others_send_uses_up_no_receivers_rate(tmp_path: Path) -> None:
+    place, sent, left = Place(tmp_path, RelayRates(rate=1e-6, burst=100)), 60, 5
+    place.store.open_session("office", SESSION, [m.name for m in MEMBERS], int(time.time()) + 600)
+    with closing(HttpTransport(place.bundle("north"))) as north, closing(HttpTransport(place.bundle("river"))) as river:
+        for _ in range(100 - left):
+            assert river.fetch_next(0, 0) is None
+        for part in range(sent):
+            assert north.put((SESSION, "river", "a", 0, part), envelope(part))
+        last = 0
+        for _ in range(sent):
+            found = river.fetch_next(last, 5)
+            assert found is not None
+            last = found.seq
+            river.acknowledge(last)
+        for again in (0, last, 0):  # what the receiver asks beside it is its own
+            assert river.fetch_next(again, 0) is None
+        river.acknowledge(last)
+        river.acknowledge(last)
+        with pytest.raises(ProtocolError) as refused:
+            river.fetch_next(0, 0)
+    assert refused.value.code == "quota"
+    place.stop()
+
+
+def test_an_envelope_that_is_fetched_again_and_again_is_counted(tmp_path: Path) -> None:
+    place = Place(tmp_path, RelayRates(rate=1e-6, burst=10))
+    place.store.open_session("office", SESSION, [m.name for m in MEMBERS], int(time.time()) + 600)
+    with closing(HttpTransport(place.bundle("north"))) as north, closing(HttpTransport(place.bundle("river"))) as river:
+        assert north.put((SESSION, "river", "a", 0, 0), envelope(0))
+        for _ in range(1 + 10):
+            assert river.fetch_next(0, 0) is not None
+        with pytest.raises(ProtocolError) as refused:
+            river.fetch_next(0, 0)
+    assert refused.value.code == "quota"
+    place.stop()
 
 
 HUGE = ("9" * 17, "9" * 30, "9" * 400, "9" * 4_301, "-1", "1e999", "nan", "inf", "1_0", "\u0661", "", "true", "x" * 900)

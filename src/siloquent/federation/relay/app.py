@@ -59,6 +59,7 @@ class Relay:
         # Another one for envelopes that are files: the disk takes its time for each, and the others go on meanwhile.
         self._files = ThreadPoolExecutor(max_workers=1, thread_name_prefix="files")
         self._news: dict[str, asyncio.Event] = {}
+        self._fetched: dict[str, int] = {}  # role -> the last position that it has fetched
         self.requests: dict[str, int] = {}
 
     def peer_of(self, kind: str, name: str, serial: str) -> str:
@@ -137,6 +138,9 @@ class Relay:
             event.clear()  # cleared before reading: an envelope stored later sets the event again
             stored = await self._do(self._store.find_next, role, after)
             if stored is not None:
+                if stored.seq > self._fetched.get(role, 0):  # a receiver's rate is not for others to use up
+                    self._fetched[role] = stored.seq
+                    self._rates.give_back(role)
                 return Response(stored.wire, headers={SEQ: str(stored.seq)}, media_type="application/octet-stream")
             left = until - asyncio.get_running_loop().time()
             if left <= 0 or await request.is_disconnected():
@@ -150,7 +154,9 @@ class Relay:
         """Acknowledge the caller's inbox up to a position."""
         from starlette.responses import Response
 
-        await self._do(self._store.acknowledge, role, _require_whole((await _read_json(request)).get("upto")))
+        upto = _require_whole((await _read_json(request)).get("upto"))
+        if await self._do(self._store.acknowledge, role, upto):
+            self._rates.give_back(role)
         return Response(status_code=204)
 
     async def record_heartbeat(self, request: Request, kind: str, role: str) -> Response:

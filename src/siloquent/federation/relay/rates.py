@@ -32,3 +32,8 @@ class RelayRates:
         self._left[role] = (left - 1 if left >= 1 else left, now)
         if left < 1:
             raise ProtocolError("quota", role=role)
+
+    def give_back(self, role: str) -> None:
+        """Uncount one request, which only fetched or acknowledged what another role had sent and been counted for."""
+        left, then = self._left[role]
+        self._left[role] = (min(self._burst, left + 1), then)

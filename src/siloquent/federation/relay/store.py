@@ -171,8 +171,8 @@ class RelayStore(DurableStore):
                 row["seq"], row["body"] if row["body"] is not None else self._files.read(row["digest"])
             )
 
-    def acknowledge(self, receiver: str, upto: int) -> None:
-        """Release the bodies up to ``upto``: ``receiver`` holds them durably."""
+    def acknowledge(self, receiver: str, upto: int) -> int:
+        """Release the bodies up to ``upto``: ``receiver`` holds them durably; return how many these were."""
         with self._open_transaction() as db:
             rows = db.execute(
                 "UPDATE message SET acked = 1, body = NULL WHERE receiver = ? AND acked = 0 AND seq <= ?"
@@ -180,6 +180,7 @@ class RelayStore(DurableStore):
                 (receiver, upto),
             ).fetchall()
         self._files.drop(row["digest"] for row in rows if row["size"] > INLINE_BYTES)
+        return len(rows)
 
     def record_heartbeat(
         self, role: str, session: str, state: str, step: str, waiting_for: list[str], since_s: float
