@@ -15,6 +15,7 @@ import httpx
 import pytest
 
 from journeys.served import Served, clinic_workspace, serving
+from siloquent.server.jobs import runner
 
 SPEC: dict[str, Any] = {
     "table": "visits",
@@ -249,6 +250,49 @@ def test_a_locked_store_delays_jobs_and_is_said(tmp_path: Path) -> None:
             assert watcher.get("/readyz").json()["code"] == "not_ready"
         assert ended(client, job)["state"] == "done"
         assert watcher.get("/readyz").status_code == 200
+
+
+@pytest.mark.slow
+def test_a_person_with_several_long_jobs_lets_another_one_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of hers goes back into the queue, before or after its charge, and is done and paid once all the same."""
+    monkeypatch.setattr(runner, "PATIENCE_SECONDS", 2)
+    monkeypatch.setattr(runner, "_ENDING_SECONDS", 1.0)
+    with (
+        serving(clinic_workspace(tmp_path / "w"), jobs=2) as served,
+        served.client("ana") as ana,
+        served.client("bo") as bo,
+        served.client("owner") as owner,
+    ):
+        work = served.app.state.house.jobs.runner
+        own = [start(ana, f"long {number}").json()["id"] for number in range(2)]
+        while len(work._running) < 2:
+            time.sleep(0.02)
+        held = {number: one.process.pid for number, one in work._running.items()}
+        for process in held.values():
+            os.kill(process, signal.SIGSTOP)  # a job that runs for ever
+        other = start(bo, "short").json()["id"]
+        assert ended(bo, other)["state"] == "done"
+        states = {job: ana.get(f"/v1/jobs/{job}").json()["state"] for job in own}
+        assert "running" in states.values(), states
+        for number, process in held.items():
+            if number in work._running and work._running[number].process.pid == process:
+                os.kill(process, signal.SIGCONT)
+        assert [ended(ana, job)["state"] for job in own] == ["done"] * 2
+        assert {row["tries"] for row in served.app.state.house.store.fetch_all("SELECT tries FROM job")} == {1}
+        lines = [one for one in owner.get("/v1/spending").json()["lines"] if one["task"] == "sketch"]
+        assert sum(one["charges"] for one in lines) == 3, lines
+
+
+@pytest.mark.slow
+def test_one_persons_jobs_take_all_processes_while_no_other_waits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner, "PATIENCE_SECONDS", 0)
+    with serving(clinic_workspace(tmp_path / "w"), jobs=2) as served, served.client("ana") as ana:
+        own = [start(ana, f"own {number}").json()["id"] for number in range(3)]
+        assert [ended(ana, job)["state"] for job in own] == ["done"] * 3
+        assert {row["tries"] for row in served.app.state.house.store.fetch_all("SELECT tries FROM job")} == {1}
+        assert not any(one.yields for one in served.app.state.house.jobs.runner._running.values())
 
 
 @pytest.mark.slow

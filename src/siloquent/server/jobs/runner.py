@@ -24,6 +24,8 @@ from siloquent.server.store import Store
 TICK_SECONDS = 1.0
 LEASE_SECONDS = 30
 MAX_TRIES = 3
+PATIENCE_SECONDS = 60
+"""How long a job waits for the jobs of one other person, before one of those goes back into the queue."""
 ILL_SECONDS = 20.0
 """The time without a successful turn after which the queue is not ready: a turn writes to the store in milliseconds."""
 _ENDING_SECONDS = 10.0
@@ -37,6 +39,7 @@ class _Process:
     process: subprocess.Popen[bytes]
     until: float
     told: bool = False
+    yields: bool = False
     result: Mapping[str, str] | None = field(default=None)
 
 
@@ -112,13 +115,15 @@ class Runner:
             self._look_at(number, one)
         while not self._closing.is_set() and len(self._running) < self._max_processes and self._begin_next():
             pass
+        if len(self._running) >= self._max_processes and not any(one.yields for one in self._running.values()):
+            self._make_room(now)
 
     def _look_at(self, number: str, one: _Process) -> None:
         if one.process.poll() is not None:
             if one.result is not None:
                 self._fail(number, one.result)
             else:
-                self._give_back(number, tried=True)
+                self._give_back(number, tried=not one.yields)
             del self._running[number]
             return
         row = self._store.fetch_one("SELECT state, holder FROM job WHERE id = ?", number)
@@ -128,9 +133,24 @@ class Runner:
             one.process.kill()
         elif not one.told and (overdue or not is_ours):
             one.result = _TOO_LONG if overdue else None
-            one.told, one.until = True, time.monotonic() + _ENDING_SECONDS
-            one.process.terminate()
-            self._changed.set()
+            self._tell_to_end(one)
+
+    def _tell_to_end(self, one: _Process) -> None:
+        one.told, one.until = True, time.monotonic() + _ENDING_SECONDS
+        one.process.terminate()
+        self._changed.set()
+
+    def _make_room(self, now: int) -> None:
+        """Put a job back into the queue, if its person has several running and another one has waited for long."""
+        about = {"now": now, "since": now - PATIENCE_SECONDS, "holder": self._id}
+        if not self._store.fetch_named(_UNSERVED, about):
+            return
+        for row in self._store.fetch_named(_LATEST_OF_SEVERAL, about):
+            one = self._running.get(row["id"])
+            if one is not None and not one.told:
+                one.yields = True
+                self._tell_to_end(one)
+                return
 
     def _give_back(self, number: str, *, tried: bool) -> None:
         """Put a job whose process ended without a result back into the queue, unless that was its last try."""
@@ -191,6 +211,19 @@ ORDER BY (
     SELECT count(*) FROM job AS busy
     WHERE busy.name = waiting.name AND busy.state = 'running' AND busy.held_until >= :now
 ), created, id LIMIT 1
+"""
+_UNSERVED = """
+SELECT id FROM job AS waiting
+WHERE state = 'queued' AND changed <= :since AND NOT EXISTS (
+    SELECT 1 FROM job AS busy WHERE busy.name = waiting.name AND busy.state = 'running' AND busy.held_until >= :now
+) LIMIT 1
+"""
+_LATEST_OF_SEVERAL = """
+SELECT id FROM job AS latest
+WHERE state = 'running' AND holder = :holder AND 1 < (
+    SELECT count(*) FROM job AS busy
+    WHERE busy.name = latest.name AND busy.state = 'running' AND busy.held_until >= :now
+) ORDER BY changed DESC, id DESC
 """
 _KILLED = {
     "code": "job_killed",
