@@ -25,6 +25,8 @@ _STDERR_FILE = 2
 _log = logging.getLogger("siloquent.server")
 LOGGERS = ("siloquent.server", "siloquent.jobs", "siloquent.keeper")
 """Loggers of the server that write a line for a failure of its files, which may last for days."""
+CLIENT_LEFT = 499
+"""The status on record of a request whose client left before it was answered."""
 BUCKETS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 """Upper bounds of the histogram of charged answers, in seconds."""
 METRICS = MappingProxyType(
@@ -127,7 +129,7 @@ class MetricsMiddleware:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        started, request, status = time.monotonic(), uuid.uuid4().hex, 500
+        started, request, status = time.monotonic(), uuid.uuid4().hex, CLIENT_LEFT
 
         async def heard(message: Message) -> None:
             nonlocal status
@@ -138,6 +140,9 @@ class MetricsMiddleware:
 
         try:
             await self._app(scope, receive, heard)
+        except BaseException:  # allowed: it is counted as a failure, and raised again
+            status = 500 if status == CLIENT_LEFT else status
+            raise
         finally:
             if (counted := scope.get("state", {}).get("counted")) is not None:
                 self._open.leave(counted)

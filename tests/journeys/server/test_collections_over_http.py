@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import socket
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from journeys.documents import faults
@@ -56,6 +58,27 @@ def test_reports_count_once_and_estimates_have_errors(tmp_path: Path) -> None:
         value, error, low, high = found.json()["rows"][0]
         assert low < value < high
         assert abs(value - 1_000) < 7 * error
+
+
+def test_a_sender_has_some_batches_in_memory_and_no_more(tmp_path: Path) -> None:
+    """Each batch may have 4 MiB: as many as a person may have connections would be memory without end."""
+    path = "/v1/collections/walks-1/reports"
+    with collecting(tmp_path / "w", devices=50) as (served, data), served.client("devices") as sender:
+        long = sender.post(path, content=bytes(4 * 2**20 + 1))
+        assert (long.status_code, long.json()["code"]) == (413, "body_too_large")
+        host, _, port = served.address.removeprefix("http://").partition(":")
+        head = f"POST {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {served.texts['devices']}\r\n"
+        with ExitStack() as held:
+            for _ in range(served.app.state.house.settings.running):
+                plain = held.enter_context(socket.create_connection((host, int(port))))
+                plain.sendall(f"{head}Content-Length: 4000000\r\n\r\na".encode())
+            until = time.monotonic() + 30
+            while (busy := sender.post(path, content=data)).status_code != 429 and time.monotonic() < until:
+                time.sleep(0.05)
+            assert (busy.json()["code"], "retry-after" in busy.headers) == ("busy", True)
+        while (taken := sender.post(path, content=data)).status_code == 429 and time.monotonic() < until:
+            time.sleep(0.05)
+        assert taken.status_code == 200
 
 
 def test_reports_that_are_sent_again_with_their_key_are_answered_alike(tmp_path: Path) -> None:

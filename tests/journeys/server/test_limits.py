@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import sqlite3
 import time
 from contextlib import ExitStack, closing
@@ -245,6 +246,36 @@ def test_a_stranger_sends_no_long_form(served: Served) -> None:
             headers={"Content-Type": "application/x-www-form-urlencoded"},
         )
         assert (found.status_code, found.json()["code"]) == (413, "body_too_large")
+
+
+def test_a_client_that_leaves_while_it_sends_writes_no_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Strangers would otherwise fill the log with tracebacks, and drive the owner's own out of it."""
+    access = tmp_path / "access.log"
+    with serving(clinic_workspace(tmp_path / "w"), access_log=str(access)) as served:
+        host, _, port = served.address.removeprefix("http://").partition(":")
+        heads = [
+            ("ana", "POST /v1/explanations", "Content-Type: application/json"),
+            ("owner", "PUT /v1/tables/visits", "Content-Type: application/json"),
+            ("owner", "POST /v1/uploads", "Content-Type: text/csv"),
+            ("devices", "POST /v1/collections/none/reports", "X: y"),
+            ("", "POST /login", "Content-Type: application/x-www-form-urlencoded"),
+            ("", "POST /login", "Content-Type: multipart/form-data; boundary=b"),
+        ]
+        for who, line, kind in heads:
+            token = f"Authorization: Bearer {served.texts[who]}\r\n" if who else ""
+            with socket.create_connection((host, int(port))) as plain:
+                plain.sendall(f"{line} HTTP/1.1\r\nHost: x\r\n{token}{kind}\r\nContent-Length: 900\r\n\r\n--b".encode())
+                time.sleep(0.2)
+        until = time.monotonic() + 30
+        while len(access.read_text().splitlines()) < len(heads) and time.monotonic() < until:
+            time.sleep(0.05)
+        with served.client("watcher") as watcher:
+            assert 'status="500"' not in watcher.get("/metrics").text
+    statuses = [json.loads(line)["status"] for line in access.read_text().splitlines()[: len(heads)]]
+    assert (set(statuses) <= {400, 404, 499}, statuses.count(499) >= 2) == (True, True), statuses
+    assert not (tmp_path / "w" / "owner.log").exists()
+    assert [one for one in caplog.records if one.levelname == "ERROR" or one.exc_info] == []
+    assert list((tmp_path / "w" / "uploads").glob("*")) == []
 
 
 def test_a_job_keeps_no_long_spec(served: Served) -> None:

@@ -52,17 +52,41 @@ def test_a_person_asks_logs_in_and_comes_from_where_she_is(proxied: Proxied) -> 
 
 
 @pytest.mark.parametrize(
-    "path", ["/metrics", "/readyz", "//metrics", "/%6detrics", "/v1/../metrics", "/./readyz", "/metrics?x=1", "/READYZ"]
+    "path",
+    [
+        "/metrics",
+        "/readyz",
+        "//metrics",
+        "/%6detrics",
+        "/v1/../metrics",
+        "/./readyz",
+        "/metrics?x=1",
+        "/READYZ",
+        "/metrics%0a",
+        "/readyz%0A",
+        "/metrics%0d%0a",
+        "/metrics%0b",
+        "/metrics%7f",
+        "/metrics;x",
+        "/v1/..%2fmetrics",
+    ],
 )
 def test_what_watchers_ask_is_refused_from_outside(proxied: Proxied, path: str) -> None:
     """Also to who holds an operator's token; the path is sent as it stands here."""
     head = f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {proxied.texts['watcher']}\r\n"
     said = proxied.say(f"{head}Connection: close\r\n\r\n".encode())
-    assert said.split(b" ", 2)[1] in (b"301", b"308", b"403", b"404"), said[:200]
+    assert said.split(b" ", 2)[1] in (b"301", b"308", b"400", b"403", b"404"), said[:200]
     inside = httpx.get(
         f"http://127.0.0.1:{proxied.behind}/metrics", headers={"Authorization": f"Bearer {proxied.texts['watcher']}"}
     )
     assert "siloquent_" in inside.text
+
+
+def test_no_page_is_compressed(proxied: Proxied) -> None:
+    """Its length would tell of the proof against forged forms, once a part of the page is a stranger's."""
+    with proxied.client(**{"Accept-Encoding": "gzip, br, zstd, deflate"}) as client:
+        for path in ("/login", "/static/siloquent.css", "/openapi.json", "/v1/me"):
+            assert "content-encoding" not in client.get(path, headers={"Accept": "text/html"}).headers, path
 
 
 def test_events_of_a_job_arrive_as_they_happen(proxied: Proxied) -> None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 import time
+from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from fastapi.routing import APIRoute
 
 from journeys.clinic import WARDS
-from journeys.served import Served
+from journeys.served import Served, clinic_workspace, serving
 from siloquent.server.access.roles import ROUTES
 from siloquent.server.jobs.queue import describe_job
 from siloquent.server.routes import answers, collections, health, jobs, ledger, releases, silos, tables, tokens
@@ -101,6 +104,48 @@ def test_forged_tokens_open_nothing(served: Served, forge: Any) -> None:
     with served.client("nobody") as client:
         found = client.get("/v1/me", headers={"Authorization": f"Bearer {forge(served.texts['ana'])}"})
     assert found.status_code == 401
+
+
+@pytest.mark.parametrize("end", ["%0a", "%0A", "%0d%0a", "%0b", "%00", "%7f", "%1f"])
+def test_a_route_is_reached_by_its_own_path_alone(served: Served, end: str) -> None:
+    """A proxy that guards a path guards it by its name; a line feed at its end led past it."""
+    with served.client("nobody", **{"Idempotency-Key": "k"}) as client:
+        for name, method, path in [*routes(served), *(("", "GET", page) for page in ("/healthz", "/login", "/tokens"))]:
+            who = next((one for one, role in ROLES.items() if name and role in ROUTES[name]), "")
+            headers = {"Authorization": f"Bearer {served.texts[who]}"} if who else {}
+            found = client.request(method, filled(path) + end, headers=headers, **BODIES.get(name, {}))
+            assert (found.status_code, found.json()["code"]) == (404, "not_found"), (method, path, found.text)
+            assert "cache-control" in found.headers
+
+
+def test_of_two_tokens_none_is_taken(served: Served) -> None:
+    with served.client("nobody") as client:
+        for names in (("ana", "owner"), ("owner", "ana"), ("ana", "ana")):
+            heads = [("Authorization", f"Bearer {served.texts[name]}") for name in names]
+            assert client.get("/v1/me", headers=heads).status_code == 401, names
+
+
+def test_over_tls_no_other_host_of_the_domain_can_set_the_cookie(tmp_path: Path) -> None:
+    """A neighbour's page could otherwise log a person in as somebody else, who would then see what is asked."""
+    with serving(clinic_workspace(tmp_path / "w"), trusted_proxy="127.0.0.1") as served:
+        found = httpx.post(f"{served.address}/login", data={"token": served.texts["ana"]})
+        name, _, rest = found.headers["set-cookie"].partition("=")
+        value, *marks = rest.split("; ")
+        assert name == "__Host-siloquent"
+        assert {"Secure", "HttpOnly", "Path=/", "SameSite=strict"} <= set(marks)
+        assert not any(one.lower().startswith("domain") for one in marks)
+        for key, status in ((name, 200), ("siloquent", 303)):
+            page = httpx.get(f"{served.address}/", headers={"Cookie": f"{key}={value}", "Accept": "text/html"})
+            assert page.status_code == status, key
+        csrf = re.findall(
+            r'name="csrf" value="([^"]+)"',
+            httpx.get(f"{served.address}/", headers={"Cookie": f"{name}={value}", "Accept": "text/html"}).text,
+        )[0]
+        gone = httpx.post(f"{served.address}/logout", data={"csrf": csrf}, headers={"Cookie": f"{name}={value}"})
+        assert gone.headers["set-cookie"].startswith(f'{name}=""'), gone.headers
+        assert "Secure" in gone.headers["set-cookie"]
+        page = httpx.get(f"{served.address}/", headers={"Cookie": f"{name}={value}", "Accept": "text/html"})
+        assert page.status_code == 303
 
 
 def test_a_revoked_and_an_expired_token_open_nothing_any_more(served: Served) -> None:

@@ -22,12 +22,23 @@ SAFE = ("GET", "HEAD")
 
 def find_person(request: Request) -> Principal | None:
     """Return the sender of the request, by token or by a page's cookie with its proof against forged forms."""
-    house, head = get_app_state(request), request.headers.get("authorization", "")
-    if head:
-        kind, _, text = head.partition(" ")
-        return house.tokens.find_by_text(text.strip()) if kind.lower() == "bearer" else None
-    cookie = request.cookies.get(COOKIE)
+    house, heads = get_app_state(request), request.headers.getlist("authorization")
+    if heads:
+        kind, _, text = heads[0].partition(" ")
+        is_one = len(heads) == 1 and kind.lower() == "bearer"  # of two, a proxy may have looked at the other
+        return house.tokens.find_by_text(text.strip()) if is_one else None
+    cookie = read_cookie(request)
     return house.tokens.find_by_cookie(cookie) if cookie else None
+
+
+def name_cookie(house: AppState) -> str:
+    """Return the name of a session's cookie; over TLS one that no other host of the domain can set."""
+    return f"__Host-{COOKIE}" if house.settings.is_secure else COOKIE
+
+
+def read_cookie(request: Request) -> str:
+    """Return the cookie of the request's session; empty if there is none."""
+    return request.cookies.get(name_cookie(get_app_state(request)), "")
 
 
 def guard(request: Request) -> Principal:

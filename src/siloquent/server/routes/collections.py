@@ -21,13 +21,14 @@ from siloquent.documents.collect import (
     build_taken_document,
 )
 from siloquent.server.access.guard import CurrentUser, GuardedRoute
+from siloquent.server.access.limits import MAX_REPORT_BYTES
+from siloquent.server.access.tokens import Principal
 from siloquent.server.problems import Refused, build_not_found
 from siloquent.server.repeats import REPLAYED, KeyTaken, Repeat, find_reply, keep, repeat_of
 from siloquent.server.routes.bodies import QuestionBody
 from siloquent.server.state import AppState, get_app_state
 
 router = APIRouter(route_class=GuardedRoute)
-MAX_BYTES = 4 * 2**20
 MAX_DOCUMENT = 64 * 2**20
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
 _busy: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
@@ -56,19 +57,30 @@ async def show_collection(request: Request, collection: str, person: CurrentUser
 async def send_reports(request: Request, collection: str, person: CurrentUser) -> Response:
     """Take up to 4 MiB of reports in. A report that came before is refused and counted, so sending again is safe."""
     repeat, house = repeat_of(request, person), get_app_state(request)
-    made, data = await find_collection(request, collection), await request.body()
-    if not data or len(data) > MAX_BYTES:
-        raise Refused(413, "body_too_large", f"Between 1 and {MAX_BYTES} bytes of reports are accepted per request.")
-    sent = hashlib.sha256(data).digest()
-    async with _busy[f"{request.app.state.folder}/{collection}"]:
+    made = await find_collection(request, collection)
+    async with house.room.hold_place(person.name):  # before the body is in memory
+        data = await request.body()
+        if not data or len(data) > MAX_REPORT_BYTES:
+            detail = f"Between 1 and {MAX_REPORT_BYTES} bytes of reports are accepted per request."
+            raise Refused(413, "body_too_large", detail)
+        told, is_known = await _take_in(request, person, made, data, repeat)
+    return JSONResponse(told, headers=REPLAYED if is_known else None)
+
+
+async def _take_in(
+    request: Request, person: Principal, made: Any, data: bytes, repeat: Repeat | None
+) -> tuple[dict[str, Any], bool]:
+    """Ingest reports after those that came before; return their document, and whether it is the one of before."""
+    house, sent = get_app_state(request), hashlib.sha256(data).digest()
+    async with _busy[f"{request.app.state.folder}/{request.path_params['collection']}"]:
         if repeat is not None and (known := find_reply(house.store, repeat, sent)):
-            return JSONResponse(known, headers=REPLAYED)
+            return known, True
         told = await house.heavy.run_in_turn(
             person.name, None, lambda session: build_taken_document(made, session.collect.ingest(made, data))
         )
         if repeat is not None:
             await asyncio.to_thread(_keep, house, repeat, sent, told)
-    return JSONResponse(told)
+    return told, False
 
 
 def _keep(house: AppState, repeat: Repeat, sent: bytes, told: dict[str, Any]) -> None:

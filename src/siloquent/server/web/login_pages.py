@@ -11,7 +11,7 @@ from starlette.responses import RedirectResponse, Response
 
 from siloquent.foreign.addresses import network_of
 from siloquent.server.access.acts import build_recorder
-from siloquent.server.access.guard import COOKIE
+from siloquent.server.access.guard import name_cookie, read_cookie
 from siloquent.server.access.tokens import ROLES
 from siloquent.server.state import get_app_state
 from siloquent.server.web.pages import find_visitor, read_form, render, require_visitor, start_session
@@ -40,12 +40,12 @@ async def log_in(request: Request) -> Response:
 
 @router.post("/logout")
 async def log_out(request: Request) -> Response:
-    person = find_visitor(request)
+    person, house = find_visitor(request), get_app_state(request)
     if person is not None:
         await read_form(request, person)
-        await asyncio.to_thread(get_app_state(request).tokens.log_out, request.cookies[COOKIE])
+        await asyncio.to_thread(house.tokens.log_out, read_cookie(request))
     response = RedirectResponse("/login", status_code=303)
-    response.delete_cookie(COOKIE, path="/")
+    response.delete_cookie(name_cookie(house), path="/", secure=house.settings.is_secure, samesite="strict")
     return response
 
 

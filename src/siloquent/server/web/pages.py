@@ -21,7 +21,7 @@ from siloquent.errors import SiloquentError
 from siloquent.explore.answered_rows import format_minute
 from siloquent.explore.spec.answers.text import describe_label
 from siloquent.fixes import build_fix, parse_fix
-from siloquent.server.access.guard import COOKIE, count_open, require_proof
+from siloquent.server.access.guard import count_open, name_cookie, read_cookie, require_proof
 from siloquent.server.access.tokens import Principal
 from siloquent.server.fixes import PAGE
 from siloquent.server.problems import Refused
@@ -92,7 +92,7 @@ def render(request: Request, template: str, person: Principal | None, *, status:
 
 def find_visitor(request: Request) -> Principal | None:
     """Return the logged-in person."""
-    cookie = request.cookies.get(COOKIE)
+    cookie = read_cookie(request)
     return get_app_state(request).tokens.find_by_cookie(cookie) if cookie else None
 
 
@@ -141,7 +141,7 @@ def start_session(house: AppState, cookie: str) -> Response:
     """Return the first page, with the cookie of a new session."""
     response = RedirectResponse("/", status_code=303)
     response.set_cookie(
-        COOKIE,
+        name_cookie(house),
         cookie,
         max_age=house.settings.session_hours * 3_600,
         httponly=True,
