@@ -38,7 +38,8 @@ _busy: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 @router.get("/collections")
 async def list_collections(request: Request, person: CurrentUser) -> dict[str, Any]:
     """The collections whose documents lie in the workspace."""
-    return build_collection_list_document(list_collection_names(Path(request.app.state.folder)))
+    names = await asyncio.to_thread(list_collection_names, Path(request.app.state.folder))
+    return build_collection_list_document(names)
 
 
 @router.get("/collections/{collection}")

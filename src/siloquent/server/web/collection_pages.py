@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 from fastapi import APIRouter
@@ -19,9 +20,8 @@ router = APIRouter(include_in_schema=False)
 @router.get("/collections")
 async def list_collections(request: Request) -> Response:
     person = require_visitor(request, "owner", "analyst")
-    return render(
-        request, "collections.html", person, names=collections.list_collection_names(Path(request.app.state.folder))
-    )
+    names = await asyncio.to_thread(collections.list_collection_names, Path(request.app.state.folder))
+    return render(request, "collections.html", person, names=names)
 
 
 @router.get("/collections/{collection}")
@@ -35,7 +35,7 @@ async def show_collection(request: Request, collection: str) -> Response:
 async def estimate(request: Request, collection: str) -> Response:
     person, house = require_visitor(request, "owner", "analyst"), get_app_state(request)
     fields = await read_form(request, person)
-    made = collections.load_collection(Path(request.app.state.folder), collection)
+    made = await collections.find_collection(request, collection)
     sql = fields.get("sql", "")
     async with house.room.hold_place(person.name):
         answer = await house.heavy.run_in_turn(

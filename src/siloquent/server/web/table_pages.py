@@ -58,8 +58,9 @@ async def edit_table(request: Request, table: str) -> Response:
         return await _declare_table(request, person, table, fields)
     if table not in (await get_app_state(request).desk.run(None, lambda session: session.list_tables())):
         raise build_not_found()
-    tag = tag_of(file.parent.parent, table)
-    return _render_declaration(request, person, table, file.read_text("utf-8"), tag=tag)
+    tag = await asyncio.to_thread(tag_of, file.parent.parent, table)  # a tag older than its text is safe
+    text = await asyncio.to_thread(file.read_text, "utf-8")
+    return _render_declaration(request, person, table, text, tag=tag)
 
 
 def _render_declaration(
