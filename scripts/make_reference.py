@@ -26,6 +26,7 @@ ADVICE = {
     "internal": "A fault of siloquent. Keep command and output, and report it. A charge that was reserved stays.",
     "schema_invalid": "Read the place that the message names, change the line, run `siloquent check TABLE`.",
     "unknown_name": "Take one of the known names that the message lists; `siloquent tables` shows all.",
+    "link_invalid": "Write `unit` as the fix says; see [linked units](../explanation/linked-units.md).",
     "workspace": "Name the workspace with `--workspace DIR`, or make one with `siloquent init DIR`.",
     "request_invalid": "Change the question as the message says. Nothing was asked of the data.",
     "kernel_invalid": "Take the kernel or the number that the message offers. Nothing was built or spent.",

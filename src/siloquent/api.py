@@ -270,7 +270,8 @@ def _find_settled(session: Session, manifest: Manifest) -> SettledAnswer | None:
 
 def _find_declaration(session: Session, manifest: Manifest, stored: SettledAnswer | None) -> TableSchema | None:
     """Return the declaration of a release, if known: the current one or that of an earlier epoch."""
-    name = manifest.table if stored is None else stored.account.partition("@")[0]
+    payer = "unit." if stored is None else stored.account.partition("@")[0]
+    name = manifest.table if payer.startswith("unit.") else payer  # several tables may share an account
     try:
         schema = session.schema(name)
     except SchemaError:

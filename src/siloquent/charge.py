@@ -54,6 +54,7 @@ class Charge:
         step: The index of this charge within its request; each step has its own permit.
         before: The amount charged for the request's earlier steps.
         alike: The digests of the same request under earlier table files, which mean the same: keys bound to them fit.
+        table: The table that is asked about; empty if the account is its own.
     """
 
     key: str | None
@@ -65,6 +66,7 @@ class Charge:
     step: int = 1
     before: Event = FREE
     alike: tuple[str, ...] = ()
+    table: str = ""
 
     def __post_init__(self) -> None:
         if self.key is not None and not (1 <= len(self.key) <= 64 and self.key.isascii() and self.key.isprintable()):
@@ -78,6 +80,11 @@ class Charge:
     def own_key(self) -> str | None:
         """The key scoped to its account and step; otherwise refusals would reveal keys used by other analysts."""
         return None if self.key is None else _key_of(self.account.name, self.step, self.key)
+
+    @property
+    def table_name(self) -> str:
+        """The table that is asked about."""
+        return self.table or parse_table_name(self.account.name)
 
     def build_next_step(self, before: Event) -> Charge:
         """Build the request's next step, after ``before`` was charged."""
@@ -110,7 +117,7 @@ class Charge:
         """
         if self.find_digest(session) != self.digest:
             with suppress(SiloquentError):
-                session.record_declaration(parse_table_name(self.account.name))
+                session.record_declaration(self.table_name)
 
     def _look_up(self, session: WorkspaceSession) -> tuple[Permit | SettledAnswer | None, str]:
         """Return the earlier charge under this key, if any, and the digest that the key is bound to."""
@@ -156,8 +163,8 @@ class Charge:
                 Nothing is spent.
         """
         session.require_samplers()
-        session.open_account(self.account.name, event)
-        mark, digest = session.compute_account_mark(self.account.name), self.find_digest(session)
+        session.open_account(self.account.name, event, table=self.table_name)
+        mark, digest = session.compute_table_mark(self.table_name), self.find_digest(session)
         return session.ledger.reserve(self.account.name, event, key=self.own_key, digest=digest, source_mark=mark)
 
     def find_or_reserve(
@@ -243,7 +250,7 @@ def bind_request(
     files = session.list_files_alike(schema, columns, also)
     digests = (compute_request_digest(session, account, replace(schema, digest=file), *parts) for file in files)
     own = compute_request_digest(session, account, schema, *parts)
-    return Charge(key, account, own, alike=tuple(one for one in digests if one != own), **terms)
+    return Charge(key, account, own, alike=tuple(one for one in digests if one != own), table=schema.name, **terms)
 
 
 def require_planned(permit: Permit, event: Event) -> None:

@@ -127,6 +127,13 @@ class UnknownName(SchemaError):
         super().__init__(f"No {kind} named {name!r}.{hint} Known: {shown}{more}.", fix=fix)
 
 
+class LinkError(SchemaError):
+    """A table is not linked to the unit that it shares with others, or is linked to it in two ways."""
+
+    code = "link_invalid"
+    title = "Invalid link"
+
+
 class WorkspaceError(SchemaError):
     """The folder is not a workspace, or cannot be created or read as one."""
 

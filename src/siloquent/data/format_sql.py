@@ -66,6 +66,11 @@ def select_rewritten(columns: Sequence[SourceColumn], *, raw: bool) -> exp.Selec
     return exp.select(*shown).from_(query.subquery("formatted"))
 
 
+def drop_missing(column: SourceColumn, value: exp.Expr) -> exp.Expr:
+    """Return ``value`` read from a column of texts or ids, NULL where the stored value is declared as missing."""
+    return _drop(list(_list_missing(column)), value)
+
+
 def _name_rewritten(column: SourceColumn) -> str:
     return f"w{column.position}"
 

@@ -237,7 +237,7 @@ class PrivateTable:
             Exact, hence only for measure packages. Adding or removing one unit changes at most ``groups_each`` counts,
             each by 1.
         """
-        if self._schema.unit.kind != "user":
+        if self._schema.unit.kind == "row":
             raise RequestError(f"The units of {self._schema.name!r} are rows.", fix="count_by_cell")
         scan, user = self._build_scan(block), self._find_column(self._schema.unit.column)
         self._require(permit)

@@ -124,7 +124,7 @@ def find_discovered_bounds(session: WorkspaceSession, schema: TableSchema) -> di
     """Return the receipts of the discoveries whose proposed bounds are those declared now, by column; reads no rows."""
     found: dict[str, Receipt] = {}
     accounts = {one.name.partition("/")[0] for one in session.ledger.list_accounts()}
-    for account in sorted(one for one in accounts if one.partition("@")[0] == schema.name):
+    for account in sorted(one for one in accounts if one.partition("@")[0] == schema.payer):
         for answer in session.ledger.iter_answers(account):
             told = read_bounds(answer.payload)
             if told is None or told[0] != schema.name or told[1] not in schema.domain.names:

@@ -131,7 +131,7 @@ def prepare(session: WorkspaceSession, spec: DiscoverSpec, *, key: str | None = 
             raise
         return _prepare_stored(session, spec, schema, stored)
     digest, earlier = compute_digests(session, account.name, schema, spec)
-    charge = Charge(key, account, digest, what="discovery", alike=(earlier,))
+    charge = Charge(key, account, digest, what="discovery", alike=(earlier,), table=schema.name)
     held = find_lost_release(session, schema, spec) if key is None else charge.find_existing(session)
     if isinstance(held, SettledAnswer):
         return _prepare_stored(session, spec, schema, held)
@@ -160,7 +160,7 @@ def prepare_lost(session: WorkspaceSession, table: str, column: str, name: str |
 def _prepare_stored(
     session: WorkspaceSession, spec: DiscoverSpec, schema: TableSchema, stored: SettledAnswer
 ) -> PreparedDiscovery:
-    charge = Charge(None, session.ledger.get_account(stored.account), "", what="discovery")
+    charge = Charge(None, session.ledger.get_account(stored.account), "", what="discovery", table=schema.name)
     chosen = restore_plan(spec, schema, stored.event)
     return PreparedDiscovery(session, charge, chosen, measure, partial(assemble, spec), stored=stored)
 

@@ -176,7 +176,7 @@ def build_session_account_document(session: WorkspaceSession, account: Account) 
     """Return ``account`` as a document, with the budget that its table's file declares if it is of that epoch."""
     declared = None
     with suppress(SiloquentError):  # the file may be gone or invalid; the account stays
-        schema = session.schema(account.name.partition("@")[0])
+        schema = session.schema(session.find_table(account.name.partition("@")[0]))
         declared = schema.budget if account.name.partition("/")[0] == schema.account else None
     return build_account_document(account, declared=declared)
 

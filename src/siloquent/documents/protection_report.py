@@ -179,7 +179,8 @@ def _build_accounts(
     session: Session, name: str, schema: TableSchema | None, charges: Mapping[str, _Charges]
 ) -> list[dict[str, Any]]:
     """Return the accounts of all epochs, each with what was charged to it and to the shares below it."""
-    every = {one.name: one for one in session.ledger.list_accounts() if one.name.startswith(f"{name}@")}
+    payer = name if schema is None else schema.payer
+    every = {one.name: one for one in session.ledger.list_accounts() if one.name.startswith(f"{payer}@")}
     if schema is not None and schema.account not in every:
         with suppress(SiloquentError):  # its state is told as the table's problem
             every[schema.account] = session.get_account(name)

@@ -23,19 +23,19 @@ def tell_rows(session: WorkspaceSession, answer: Answer) -> Answer:
 
 def _find_rows(session: WorkspaceSession, answer: Answer) -> dict[str, str] | None:
     account, seq = answer.cost.account, answer.receipt.seq
-    told = build_rows_entry(session, account, seq)
+    told = build_rows_entry(session, account, seq, table=answer.table_name)
     if not answer.replayed or (told is not None and told["replaced"]):
         return told
-    if session.find_rows_of(account.partition("@")[0], seq) is not None:
+    if session.find_rows_of(answer.table_name, seq) is not None:
         return told
     # The source changed without a refresh, so it is not recorded when.
     now = datetime.now(UTC).isoformat(timespec="seconds")
     return {"text": describe_earlier_rows(_find_time(session, seq)), "since": "", "replaced": now}
 
 
-def build_rows_entry(session: WorkspaceSession, account: str, seq: int) -> dict[str, str] | None:
+def build_rows_entry(session: WorkspaceSession, account: str, seq: int, *, table: str) -> dict[str, str] | None:
     """Return which rows entry ``seq`` of ``account`` is about, as recorded; None if they were never replaced."""
-    replaced, table = session.find_replacement(account, seq), account.partition("@")[0]
+    replaced = session.find_replacement(account, seq, table=table)
     if replaced:
         return {"text": describe_earlier_rows(_find_time(session, seq)), "since": "", "replaced": replaced}
     since = session.find_rows_start(table)[1] if table in session.list_tables() else ""

@@ -72,7 +72,7 @@ def _build_bound(aggregate: Aggregate, defaults: AccuracyDefaults, schema: Table
     part = Fraction(defaults.percent) / 100
     attribute = schema.domain[aggregate.attribute]
     if isinstance(aggregate, Distinct):
-        is_unit = schema.unit.kind == "user" and schema.unit.column == attribute.name
+        is_unit = schema.unit.kind != "row" and schema.unit.column == attribute.name
         most = Fraction(_require_size(schema), schema.unit.max_rows) if is_unit else Fraction(attribute.steps)
         return Bound(_round(max(part * most, Fraction(1))))
     if not attribute.is_numeric:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from siloquent.errors import LedgerError
 from siloquent.explore.spec.answers.answer import Label, find_weakest
-from siloquent.explore.spec.stored_measurement import decode_measurements, read_request
+from siloquent.explore.spec.stored_measurement import decode_measurements, read_request, read_table
 from siloquent.privacy import format_digits, get_accountant
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def list_history(
     return tuple(
         one
         for stored in session.ledger.iter_answers(schema.account)
-        if not own or stored.account == account.name
+        if (not own or stored.account == account.name) and read_table(stored.payload) in ("", schema.entry_name)
         for one in _iter_entries(stored, schema.budget.accountant, describe)
     )
 

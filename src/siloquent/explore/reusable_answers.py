@@ -53,7 +53,7 @@ def _select_current_rows(session: WorkspaceSession, schema: TableSchema, found: 
 
     A missing source has not changed: its answers remain valid.
     """
-    found = found.select_after(session.find_rows_since(schema.name))
+    found = found.select_table(schema.entry_name).select_after(session.find_rows_since(schema.name))
     if not found.has_marks:
         return found
     try:

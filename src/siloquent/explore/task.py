@@ -370,7 +370,7 @@ def _measure_step(session: WorkspaceSession, step: PlanStep, permit: Permit, tex
             complete_measurement(plan, build_empty_measurement(plan) if table is None else measure(plan, table, permit))
         )
     paid = found[0].event if len(found) == 1 else step.event
-    kept = encode_payload(found, request=text, changed=changed)
+    kept = encode_payload(found, request=text, changed=changed, table=step.plans[0].schema.entry_name)
     return session.ledger.settle(permit, paid, kept, source_mark=mark)
 
 

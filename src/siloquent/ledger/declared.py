@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from siloquent.ledger.backends.storage import DECLARATION
-from siloquent.schema.changes import FILE, DeclarationChange, changes_rows, compare_declarations, means_the_same
+from siloquent.schema.changes import FILE, TABLE, DeclarationChange, changes_rows, compare_declarations, means_the_same
 
 if TYPE_CHECKING:
     from siloquent.ledger.base import Account, Entry, Ledger
@@ -28,7 +28,7 @@ class Refresh:
 
 @dataclass(slots=True)
 class _Known:
-    """The recorded declarations of one account, read up to entry ``read``; all else follows from them.
+    """The recorded declarations of one account and table, read up to entry ``read``; all else follows from them.
 
     ``files``: the newest under each digest of the table file. ``replaced``: the entries at which other rows came to
     count, with their times: refreshes and new versions.
@@ -43,45 +43,48 @@ class _Known:
 
 
 class RecordedDeclarations:
-    """The declarations that a ledger records, read once for each account, then only additions."""
+    """The declarations that a ledger records, read once for each account and table, then only additions.
+
+    Several tables may share an account: then a declaration names its table. ``table`` is empty for other accounts.
+    """
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
-        self._known: dict[str, _Known] = {}
+        self._known: dict[tuple[str, str], _Known] = {}
 
     def find_changes(self, account: Account, today: Mapping[str, Any]) -> tuple[DeclarationChange, ...]:
         """Return the changes since the newest declaration recorded for ``account``, or at least of its settings."""
         settings = {name: getattr(account, name) for name in ("unit", "adjacency", "accountant")}
-        recorded = self._read(account.name).last
+        recorded = self._read(account.name, _get_table(today)).last
         return compare_declarations({**recorded, **settings} if recorded else settings, today)
 
     def find_rows_since(self, account: str, today: Mapping[str, Any]) -> int:
         """Return the newest entry before which other rows counted: earlier answers must not be drawn from."""
-        known = self._read(account)
+        known = self._read(account, _get_table(today))
         if known.last and changes_rows(compare_declarations(known.last, today)):
             return EVERYTHING
         return known.since
 
-    def find_refresh(self, account: str, before: int = EVERYTHING) -> Refresh:
+    def find_refresh(self, account: str, before: int = EVERYTHING, *, table: str = "") -> Refresh:
         """Return the newest replacement of the rows of ``account`` before entry ``before``."""
-        return next((one for one in reversed(self._read(account).refreshes) if one.seq < before), Refresh())
+        return next((one for one in reversed(self._read(account, table).refreshes) if one.seq < before), Refresh())
 
-    def find_replacement(self, account: str, seq: int) -> str:
+    def find_replacement(self, account: str, seq: int, *, table: str = "") -> str:
         """Return when other rows first came to count after entry ``seq``, as far as recorded; empty: never."""
-        return next((at for entry, at in self._read(account).replaced if entry > seq), "")
+        return next((at for entry, at in self._read(account, table).replaced if entry > seq), "")
 
-    def find_rows_start(self, account: str) -> tuple[int, str]:
+    def find_rows_start(self, account: str, *, table: str = "") -> tuple[int, str]:
         """Return the entry and the time since when the rows of ``account`` count; (0, ""): as first declared."""
-        return next(reversed(self._read(account).replaced), (0, ""))
+        return next(reversed(self._read(account, table).replaced), (0, ""))
 
     def record(self, account: str, today: Mapping[str, Any]) -> None:
         """Record ``today`` unless it is what was recorded last."""
-        if self._read(account).last != dict(today):
+        if self._read(account, _get_table(today)).last != dict(today):
             self._ledger.declare(account, today)
 
-    def get_file(self, account: str, digest: str) -> Mapping[str, Any] | None:
+    def get_file(self, account: str, digest: str, *, table: str = "") -> Mapping[str, Any] | None:
         """Return the newest declaration recorded with this digest of the table file; None if there is none."""
-        return self._read(account).files.get(digest)
+        return self._read(account, table).files.get(digest)
 
     def list_files(
         self, account: str, declared: Mapping[str, Any], columns: Collection[str] | None, also: Sequence[str]
@@ -91,20 +94,24 @@ class RecordedDeclarations:
         Args:
             columns: The columns that the request reads, as for ``means_the_same``; also ``also``.
         """
-        recorded = self._read(account).files
+        recorded = self._read(account, _get_table(declared)).files
         return [file for file, one in reversed(recorded.items()) if means_the_same(one, declared, columns, also)]
 
-    def _read(self, account: str) -> _Known:
+    def _read(self, account: str, table: str) -> _Known:
         head = self._ledger.read_head().seq
-        known = self._known.setdefault(account, _Known())
+        known = self._known.setdefault((account, table), _Known())
         if head < known.read:  # the ledger was replaced by an older copy
-            known = self._known[account] = _Known()
+            known = self._known[account, table] = _Known()
         if head > known.read:
             found = self._ledger.list_declarations(account, known.read)
-            for entry in (one for one in found if one.seq <= head):
+            for entry in (one for one in found if one.seq <= head and _get_table(one.body[DECLARATION]) == table):
                 _add(known, entry)
             known.read = head
         return known
+
+
+def _get_table(declaration: Mapping[str, Any]) -> str:
+    return str(declaration.get(TABLE, ""))
 
 
 def _add(known: _Known, entry: Entry) -> None:

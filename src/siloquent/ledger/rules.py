@@ -34,7 +34,7 @@ LARGEST_LIMIT = 10**6
 
 MAX_NAME_LENGTH, MAX_KEY_LENGTH, MAX_EVENT_LENGTH = 200, 200, 1 << 20
 _LARGEST_TEXT = 10**30
-_UNIT = re.compile(r"row|user:.+:[1-9][0-9]*")
+_UNIT = re.compile(r"row|user:.+:[1-9][0-9]*|shared:\w+")
 _Setting = TypeVar("_Setting")
 _EPOCH = re.compile(r"(?P<table>[^/]+)@(?P<epoch>[0-9]+)")
 
@@ -82,7 +82,7 @@ def build_account(
     if accountant is None or accountant not in get_args(AccountantName):
         raise RequestError(f"The accountant of {name!r} must be pure or zcdp, not {accountant!r}.")
     if unit is None or not _UNIT.fullmatch(unit):
-        raise RequestError(f"The unit of {name!r} must be row or user:COLUMN:ROWS, not {unit!r}.")
+        raise RequestError(f"The unit of {name!r} must be row, user:COLUMN:ROWS or shared:UNIT, not {unit!r}.")
     if adjacency not in ("add-remove", "replace-one"):
         raise RequestError(f"The adjacency of {name!r} must be add-remove or replace-one, not {adjacency!r}.")
     check_limit(accountant, limit)
@@ -266,7 +266,7 @@ def _is_stopped_early(reserved: Event, settled: Event) -> bool:
 
 
 def parse_table_name(account: str) -> str:
-    """Return the name that a user types: ``visits`` of ``visits@1/ana``."""
+    """Return the name that a user types: ``visits`` of ``visits@1/ana``, ``unit.customer`` of ``unit.customer@1``."""
     return account.partition("/")[0].partition("@")[0]
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime, timedelta
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
+from functools import partial
 from typing import Any, Literal, TypeVar
 
 from siloquent.errors import SchemaError
@@ -24,6 +25,7 @@ from siloquent.schema.constraints import (
 )
 from siloquent.schema.domain import Domain
 from siloquent.schema.domains import DomainFolder, inline_domains
+from siloquent.schema.files.budgets import build_budget
 from siloquent.schema.files.coercion import read_boolean
 from siloquent.schema.files.models import (
     BudgetEntry,
@@ -31,6 +33,7 @@ from siloquent.schema.files.models import (
     ConstraintEntry,
     DefaultsEntry,
     DerivedEntry,
+    LinkedTableFile,
     NullValueEntry,
     ReleasedEntry,
     TableFile,
@@ -46,9 +49,9 @@ from siloquent.schema.files.toml import (
     validate_column,
     validate_table_file,
 )
-from siloquent.schema.files.trade_words import format_hint, suggest_value
+from siloquent.schema.linked.links import is_linked, refuse_own_promise, resolve_unit
 from siloquent.schema.reading import Reading, build_reading
-from siloquent.schema.table import TableBudget, TableSchema, Unit
+from siloquent.schema.table import TableSchema, Unit
 
 Entry = TypeVar("Entry")
 Built = TypeVar("Built")
@@ -82,32 +85,51 @@ def parse_schema(text: str, domains: DomainFolder | None = None) -> TableSchema:
 
 def _parse_schema(text: str, domains: DomainFolder | None) -> TableSchema:
     raw = inline_domains(read_toml(text), domains)
+    linked = is_linked(raw)
+    if linked:
+        refuse_own_promise(raw)
     file = validate_table_file(
-        raw, lambda: [told for one in _find_wrong_attributes(raw) for told in _tell(one, 1)][:MAX_TOLD]
+        raw,
+        lambda: [told for one in _find_wrong_attributes(raw) for told in _tell(one, 1)][:MAX_TOLD],
+        is_linked=linked,
     )
     if len(file.attribute) + len(file.derived) > MAX_ENTRIES:
         raise SchemaError(f"A table can have at most {MAX_ENTRIES:,} attributes.")
     faults: list[SchemaError] = []
     columns = tuple(_build_each(file.attribute, _build_attribute, faults))
-    budgets = _build_each([file.budget], _build_budget, faults)
+    budgets = _build_each([file.budget] if isinstance(file, TableFile) else [], build_budget, faults)
     constraints = tuple(_build_each(file.constraint, _build_constraint, faults))
     reading = next(iter(_build_each([file], _build_reading, faults)), Reading())
     defaults = _build_each([file.defaults] if file.defaults else [], _build_defaults, faults)
     _raise_all(faults)
     domain = Domain((*columns, *(_build_derived(column, Domain(columns)) for column in file.derived)))
-    return TableSchema(
+    schema = partial(
+        TableSchema,
         name=file.table.name,
-        domain=domain,
-        budget=budgets[0],
         source=file.table.source,
-        adjacency=file.table.adjacency,
-        unit=Unit(file.table.unit.kind, file.table.unit.column, file.table.unit.max_rows),
         version=file.table.version,
         size_hint=file.table.size_hint,
         constraints=constraints,
         reading=reading,
         defaults=next(iter(defaults), None),
-        digest=hash_declaration(raw),
+    )
+    if isinstance(file, TableFile):
+        unit = Unit(file.table.unit.kind, file.table.unit.column, file.table.unit.max_rows)
+        return schema(
+            domain=domain,
+            budget=budgets[0],
+            adjacency=file.table.adjacency,
+            unit=unit,
+            digest=hash_declaration(raw),
+        )
+    found = resolve_unit(raw, file.table.unit, domain, domains, lambda parent: parse_schema(parent, domains))
+    return schema(
+        domain=domain if found.owner is None else Domain((*domain, found.owner)),
+        budget=found.shared.budget,
+        adjacency=found.shared.adjacency,
+        unit=found.unit,
+        link=found.link,
+        digest=found.digest,
     )
 
 
@@ -348,7 +370,7 @@ def _build_derived(column: DerivedEntry, domain: Domain) -> Attribute:
     return _build_attribute(column, function=column.function, argument=source.name)
 
 
-def _build_reading(file: TableFile) -> Reading:
+def _build_reading(file: TableFile | LinkedTableFile) -> Reading:
     reading = build_reading(file.reading, [column.name for column in file.attribute])
     for column in file.attribute:
         bounds = (column.lo, column.hi)
@@ -360,36 +382,6 @@ def _build_reading(file: TableFile) -> Reading:
     return reading
 
 
-def _parse_fraction(value: str | int, key: str) -> Fraction:
-    try:
-        return Fraction(parse_finite(str(value)))
-    except (ValueError, InvalidOperation):
-        hint = format_hint(suggest_value(key, value, ()))
-        raise SchemaError(f"[budget] {key}: {quote_short(value)} is not a finite number.{hint}") from None
-
-
-def _build_budget(budget: BudgetEntry) -> TableBudget:
-    if budget.sharing == "own" and not budget.analysts:
-        raise SchemaError(
-            '[budget] sharing = "own" requires analysts: without them, all queries use one account.',
-            fix='analysts = { ana = "0.5", bo = "0.5" } under [budget], or remove sharing',
-        )
-    return TableBudget(
-        accountant=budget.accountant,
-        epsilon=None if budget.epsilon is None else _parse_fraction(budget.epsilon, "epsilon"),
-        rho=None if budget.rho is None else _parse_fraction(budget.rho, "rho"),
-        delta=_parse_fraction(budget.delta, "delta"),
-        delta_events=_parse_fraction(budget.delta_events, "delta_events"),
-        epoch=budget.epoch,
-        shares=tuple(
-            (name, _parse_fraction(share, f"analysts.{name}")) for name, share in sorted(budget.analysts.items())
-        ),
-        sharing=budget.sharing,
-        reuse=budget.reuse,
-        disclosures=budget.disclosures,
-    )
-
-
 def _build_defaults(entry: DefaultsEntry) -> AccuracyDefaults:
     return AccuracyDefaults(entry.error, entry.confidence, entry.max_share)
 
@@ -398,7 +390,7 @@ def is_valid_entry(section: str, raw: object) -> bool:
     """Return whether an entry of ``attribute``, ``derived``, ``constraint`` or ``budget`` is valid by itself."""
     try:
         if section == "budget":
-            _build_budget(BudgetEntry.model_validate(raw))
+            build_budget(BudgetEntry.model_validate(raw))
         elif section == "constraint":
             _build_constraint(ConstraintEntry.model_validate(raw))
         elif section == "derived":

@@ -23,6 +23,8 @@ MEANING: Mapping[ChangeClass, str] = {
 }
 FILE = "file"
 """The recorded digest of the table file: a key is bound to it. It is not compared."""
+TABLE = "table"
+"""The recorded name of a table that shares its account with others; its own account's declarations record none."""
 MAX_LISTED = 100
 """Longer lists of values are recorded as their number and digest."""
 _PROMISE = {
@@ -35,6 +37,7 @@ _PROMISE = {
 _BUDGET = {"epsilon": "epsilon", "rho": "rho", "delta": "delta", "delta_events": "delta_events"}
 _ROWS = {"source": "the source", "version": "version"}
 _READING = {"reading": "how the source is read"}
+_LINKS = {"links": "the way to its unit"}
 _FREE = {
     "size_hint": "size_hint",
     "sharing": "sharing of answers",
@@ -92,7 +95,21 @@ def describe_declaration(schema: TableSchema) -> dict[str, Any]:
         "columns": [_describe_column(attribute) for attribute in schema.domain],
         "constraints": _digest_long([str(constraint) for constraint in schema.constraints]),
         FILE: schema.digest,
+        **({TABLE: schema.name, "links": _describe_links(schema)} if schema.unit.kind == "shared" else {}),
     }
+
+
+def _describe_links(schema: TableSchema) -> list[str]:
+    """Return what decides, besides its own columns, which rows of a linked table count, from table to table."""
+    told = [f"at most {schema.unit.max_rows} rows of one {schema.unit.column}"]
+    while (link := schema.link) is not None:
+        schema = link.parent
+        names = {other for _, other in link.on} | ({schema.unit.column} if schema.link is None else set())
+        columns = [_describe_column(schema.domain[name]) for name in sorted(names)]
+        reading = "" if schema.reading.is_plain else schema.reading.digest().hex()[:16]
+        facts = [schema.source, schema.version, reading, schema.unit.column, columns]
+        told += [str(link), hashlib.sha256(json.dumps(facts).encode("utf-8", "surrogateescape")).hexdigest()[:32]]
+    return told
 
 
 def means_the_same(
@@ -113,6 +130,8 @@ def means_the_same(
     if after.get("unit") != "row":
         columns = None
     facts = (*_PROMISE, *_ROWS, *_READING, *also)
+    if before.get("links") != after.get("links"):
+        return False
     if any(name not in before or before[name] != after.get(name) for name in facts):
         return False
     return _list_cells(before, columns) == _list_cells(after, columns)
@@ -124,7 +143,7 @@ def compare_declarations(before: Mapping[str, Any], after: Mapping[str, Any]) ->
         *_compare_facts(before, after, _PROMISE, "new epoch"),
         *_compare_shares(before, after),
         *_compare_facts(before, after, _BUDGET, "budget"),
-        *_compare_facts(before, after, _ROWS | _READING, "new version"),
+        *_compare_facts(before, after, _ROWS | _READING | _LINKS, "new version"),
         *_compare_columns(before, after),
         *_compare_facts(before, after, _FREE, "free"),
     ]

@@ -56,11 +56,28 @@ def get_domain_file(folder: Path, name: str) -> Path:
 
 
 class DomainFolder:
-    """The released domains of the workspace in ``folder``, for the table files that use them."""
+    """Declarations in ``folder``, a workspace, that table files refer to: released domains, units and other tables.
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._read: dict[str, object] = {}
+    ``unit_epoch``: read the units of linked tables as if they stated this epoch; None: as they are.
+    """
+
+    def __init__(self, folder: Path, *, unit_epoch: int | None = None) -> None:
+        self.folder, self.unit_epoch = folder, unit_epoch
+        self._read: dict[Path, object] = {}
+
+    def read_file(self, file: Path) -> str | None:
+        """Return the text of another declaration in the folder; None if there is none.
+
+        Raises:
+            SchemaError: it cannot be read as UTF-8, or is too large.
+        """
+        self._read[file] = _stamp(file)
+        try:
+            return read_text(file, MAX_DOMAIN_BYTES)
+        except FileNotFoundError:
+            return None
+        except (OSError, UnicodeDecodeError, DocumentTooLarge):
+            raise SchemaError(f"{file.parent.name}/{file.name} cannot be read as UTF-8.") from None
 
     def read(self, name: str, table: str, column: str) -> tuple[str, ...]:
         """Return the values of the released domain ``name``.
@@ -70,12 +87,12 @@ class DomainFolder:
         Raises:
             UnknownName: there is none. SchemaError: its file is invalid, or holds no values.
         """
-        file = get_domain_file(self._folder, name)
-        self._read[name] = _stamp(file)
+        file = get_domain_file(self.folder, name)
+        self._read[file] = _stamp(file)
         try:
             domain = read_domain(file)
         except FileNotFoundError:
-            known = [path.stem for path in list_domain_files(self._folder)]
+            known = [path.stem for path in list_domain_files(self.folder)]
             fix = build_fix("if it was lost, this writes it again, free: ", suggest_restoring(table, column, name))
             raise UnknownName("released domain", name, known, fix=fix) from None
         if not domain.values:
@@ -87,7 +104,7 @@ class DomainFolder:
 
     def is_current(self) -> bool:
         """Return whether the files that were read are unchanged."""
-        return all(_stamp(get_domain_file(self._folder, name)) == stamp for name, stamp in self._read.items())
+        return all(_stamp(file) == stamp for file, stamp in self._read.items())
 
 
 class LostDomains(DomainFolder):

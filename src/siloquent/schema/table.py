@@ -25,11 +25,15 @@ SOURCE_KINDS = ("csv", "csv-records", "xlsx", "parquet", "duckdb", "postgres", "
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """The privacy unit: one row, or all rows of one user, of which ``max_rows`` count."""
+    """The privacy unit: one row, or all rows of one user, of which ``max_rows`` count.
 
-    kind: Literal["row", "user"] = "row"
+    ``of``: the unit that several linked tables share, of kind "shared"; ``max_rows`` is then of one of these tables.
+    """
+
+    kind: Literal["row", "user", "shared"] = "row"
     column: str = ""
     max_rows: int = 1
+    of: str = ""
 
     @classmethod
     def person(cls, column: str, *, max_rows: int) -> Unit:
@@ -43,7 +47,7 @@ class Unit:
         return f"<code>{html.escape(str(self))}</code>"
 
     def __post_init__(self) -> None:
-        if self.kind not in ("row", "user"):
+        if self.kind not in ("row", "user", "shared") or (self.kind == "shared") != bool(self.of):
             raise SchemaError(
                 f"A unit's kind must be row or user, not {str(self.kind)[:20]!r}.", fix="Unit.person(...)"
             )
@@ -58,7 +62,9 @@ class Unit:
 
     @property
     def code(self) -> str:
-        """One word for ledgers: ``row`` or ``user:COLUMN:MAX_ROWS``."""
+        """One word for ledgers: ``row``, ``user:COLUMN:MAX_ROWS`` or ``shared:UNIT``."""
+        if self.kind == "shared":
+            return f"shared:{self.of}"
         return "row" if self.kind == "row" else f"user:{self.column}:{self.max_rows}"
 
     @classmethod
@@ -67,7 +73,11 @@ class Unit:
 
         >>> Unit.from_code("user:patient:3").description
         'all rows of one patient (at most 3 count)'
+        >>> Unit.from_code("shared:customer").description
+        'all rows of one customer, in all tables linked to it'
         """
+        if code.startswith("shared:"):
+            return cls("shared", of=code.removeprefix("shared:"))
         column, _, rows = code.removeprefix("user:").rpartition(":")
         return cls() if code == "row" else cls("user", column, int(rows))
 
@@ -76,6 +86,9 @@ class Unit:
         """A description of the unit for readers."""
         if self.kind == "row":
             return "one row"
+        if self.kind == "shared":
+            counted = f" (of this table, at most {self.max_rows} count)" if self.column else ""
+            return f"all rows of one {self.of}, in all tables linked to it{counted}"
         return f"all rows of one {self.column} (at most {self.max_rows} count)"
 
 
@@ -171,13 +184,28 @@ def format_fraction(value: Fraction) -> str:
     return f"-{text}" if value < 0 else text
 
 
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A table's rows belong to the owners of the rows of ``parent`` that have the same key.
+
+    ``on``: the pairs of this table's column and the parent's that are equal.
+    """
+
+    parent: TableSchema
+    on: tuple[tuple[str, str], ...]
+
+    def __str__(self) -> str:
+        return f"via {self.parent.name} on {', '.join(f'{own} = {other}' for own, other in self.on)}"
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class TableSchema(Readable):
     """Everything declared about one table; an existing value is consistent.
 
     ``size_hint`` is public and approximate. ``reading``: how the source is read.
     ``public``: the loaded public tables that its foreign keys refer to. ``defaults``: the accuracy of questions that
-    state none.
+    state none. ``link``: the table through which its rows belong to the unit that it shares, unless a column of its own
+    names that unit.
     ``digest`` is the SHA-256 of the canonical JSON of its file. ``extended``: the declaration to which a query added
     computed attributes.
     """
@@ -194,6 +222,7 @@ class TableSchema(Readable):
     public: tuple[PublicTable, ...] = ()
     reading: Reading = PLAIN_READING
     defaults: AccuracyDefaults | None = None
+    link: Link | None = None
     digest: str = field(default="", compare=False)
     extended: TableSchema | None = field(default=None, compare=False, repr=False)
 
@@ -205,7 +234,7 @@ class TableSchema(Readable):
     def __post_init__(self) -> None:
         if not self.name.isidentifier() or len(self.name) > 64:
             raise SchemaError(f"A table's name must be 1 to 64 letters, digits and _, not {self.name[:20]!r}.")
-        if self.unit.kind == "user":
+        if self.unit.kind != "row":
             self._check_unit()
         if self.size_hint is not None and self.size_hint < 1:
             raise SchemaError("size_hint must be an approximate public number of rows, at least 1.")
@@ -243,7 +272,27 @@ class TableSchema(Readable):
     @property
     def account(self) -> str:
         """The account charged for this table; a new epoch has a new account, a new version keeps it."""
-        return f"{self.name}@{self.budget.epoch}"
+        return f"{self.payer}@{self.budget.epoch}"
+
+    @property
+    def payer(self) -> str:
+        """The name of its accounts without their epochs: the table's, or ``unit.NAME`` for a unit that tables share."""
+        return f"unit.{self.unit.of}" if self.unit.kind == "shared" else self.name
+
+    @property
+    def budget_file(self) -> str:
+        """The file of the workspace that declares its budget."""
+        return f"units/{self.unit.of}.toml" if self.unit.kind == "shared" else f"schemas/{self.name}.toml"
+
+    @property
+    def ancestors(self) -> tuple[TableSchema, ...]:
+        """The tables through which its rows belong to the unit that it shares, the nearest first."""
+        return () if self.link is None else (self.link.parent, *self.link.parent.ancestors)
+
+    @property
+    def entry_name(self) -> str:
+        """The name under which a shared account's entries are about this table; empty if the account is its own."""
+        return self.name if self.unit.kind == "shared" else ""
 
     @property
     def replace_one(self) -> bool:

@@ -70,6 +70,23 @@ class SessionAccounts:
     def compute_source_mark(self, table: PrivateTable) -> SourceMark:
         """Compute the marks of the rows of ``table`` as opened."""
 
+    def find_table(self, payer: str) -> str:
+        """Return a table that ``payer`` pays for: the table of that name, or the first of a unit (``unit.NAME``).
+
+        Raises:
+            UnknownName: no table is linked to that unit.
+        """
+        unit = payer.removeprefix("unit.")
+        if unit == payer:
+            return payer
+        known = {}
+        for name in reversed(self.list_tables()):
+            with suppress(SiloquentError):  # a table that cannot be read is told where it is asked for
+                known[self.schema(name).unit.of] = name
+        if unit not in known:
+            raise UnknownName("unit with linked tables", unit, filter(None, known))
+        return known[unit]
+
     def get_account(self, name: str) -> Account:
         """Return the account charged for queries on table ``name``.
 
@@ -89,14 +106,16 @@ class SessionAccounts:
                 known = {**{one.name: one for one in self._list_charged(name)}, **known}
         return [known[name] for name in sorted(known)]
 
-    def open_account(self, account: str, event: Event) -> None:
+    def open_account(self, account: str, event: Event, *, table: str) -> None:
         """Open ``account``, with those above it, if ``event`` is the first charge to it.
 
+        Args:
+            table: The table that is asked about.
         Raises:
             BudgetExceeded: the declared budget does not cover ``event``. NotAllowed: its price is invalid there. The
                 account stays unopened, so that its declaration can still be changed freely.
         """
-        name = parse_table_name(account)
+        name = table
         if self._find_account(account) is not None:
             if name in self.list_tables() and self.schema(name).account == account.partition("/")[0]:
                 self.record_declaration(name)
@@ -125,7 +144,7 @@ class SessionAccounts:
         declared = (
             self._describe(self.schema(schema.name))
             if is_current
-            else self._declared.get_file(schema.account, schema.digest)
+            else self._declared.get_file(schema.account, schema.digest, table=schema.entry_name)
         )
         return [] if declared is None else self._declared.list_files(schema.account, declared, columns, also)
 
@@ -146,12 +165,12 @@ class SessionAccounts:
         """Return what ``schema``, declared or to be declared, says otherwise than the ledger records, as classed."""
         account = self._find_account(schema.account)
         if account is None or account.successor:
-            account = self._find_newest_epoch(schema.name)
+            account = self._find_newest_epoch(schema.payer)
         return () if account is None else self._declared.find_changes(account, self._describe(schema))
 
     def build_epoch_refusal(self, schema: TableSchema) -> LedgerError | None:
         """Build the refusal of ``schema`` if it makes another promise than the newest epoch's; None if it does not."""
-        newest = self._find_newest_epoch(schema.name)
+        newest = self._find_newest_epoch(schema.payer)
         changes = self.compare_with_recorded(schema)
         if newest is None or not any(one.effect == "new epoch" for one in changes):
             return None
@@ -162,24 +181,44 @@ class SessionAccounts:
 
         Rows of a user that count are chosen by all columns together: with other columns, others may count.
         """
-        return self._declared.find_rows_since(self.schema(name).account, self._describe(self.schema(name)))
+        schema = self.schema(name)
+        since = self._declared.find_rows_since(schema.account, self._describe(schema))
+        # What is declared of the tables that it is linked through is a part of its own declaration.
+        return max(since, *(self._find_refresh(one).seq for one in (schema, *schema.ancestors)))
 
     def find_refresh(self, name: str, before: int = EVERYTHING) -> Refresh:
         """Return the newest recorded replacement of the rows of table ``name`` before entry ``before``."""
-        return self._declared.find_refresh(self.schema(name).account, before)
+        return self._find_refresh(self.schema(name), before)
 
-    def find_replacement(self, account: str, seq: int) -> str:
+    def _find_refresh(self, schema: TableSchema, before: int = EVERYTHING) -> Refresh:
+        return self._declared.find_refresh(schema.account, before, table=schema.entry_name)
+
+    def find_replacement(self, account: str, seq: int, *, table: str) -> str:
         """Return when the rows that entry ``seq`` of ``account`` is about gave way to others; empty: they count now.
 
         Only what the ledger records is known here: refreshes and declared new versions, in that epoch and the current.
+
+        Args:
+            table: The table that the entry is about.
         """
-        whole, name = account.partition("/")[0], parse_table_name(account)
-        accounts = [whole, self.schema(name).account] if name in self.list_tables() else [whole]
-        return next(filter(None, (self._declared.find_replacement(one, seq) for one in accounts)), "")
+        whole = account.partition("/")[0]
+        if table not in self.list_tables():
+            return self._declared.find_replacement(whole, seq)
+        schema = self.schema(table)
+        found = (
+            self._declared.find_replacement(one, seq, table=each.entry_name)
+            for one in (whole, schema.account)
+            for each in (schema, *schema.ancestors)
+        )
+        return next(filter(None, found), "")
 
     def find_rows_start(self, name: str) -> tuple[int, str]:
         """Return the entry and the time since when the rows of table ``name`` count; (0, ""): as first declared."""
-        return self._declared.find_rows_start(self.schema(name).account)
+        schema = self.schema(name)
+        starts = (
+            self._declared.find_rows_start(one.account, table=one.entry_name) for one in (schema, *schema.ancestors)
+        )
+        return max(starts)
 
     def find_rows_of(self, name: str, seq: int) -> Refresh | None:
         """Return the refresh that put the rows of entry ``seq`` in place; None if others are in place now.
@@ -205,7 +244,8 @@ class SessionAccounts:
         Raises:
             RequestError: nothing was charged to the table, so that no epoch is needed; or the statement is missing.
         """
-        schema, newest = self.schema(name), self._find_newest_epoch(name)
+        schema = self.schema(self.find_table(name))
+        newest = self._find_newest_epoch(schema.payer)
         if newest is None:
             raise RequestError(
                 f"Nothing was charged to {name} yet: a new epoch is not needed, and everything can be declared anew.",
@@ -235,7 +275,7 @@ class SessionAccounts:
 
     def find_next_epoch(self, schema: TableSchema) -> int:
         """Return the number of the epoch that ``open_epoch`` would open for ``schema``."""
-        newest = self._find_newest_epoch(schema.name)
+        newest = self._find_newest_epoch(schema.payer)
         return schema.budget.epoch if newest is None else _count_epoch(schema, newest)
 
     def is_charged(self, account: str) -> bool:
@@ -252,12 +292,13 @@ class SessionAccounts:
         return known[1]
 
     def _find_newest_epoch(self, name: str) -> Account | None:
-        """Return the account of the newest epoch of table ``name`` in the ledger, None if nothing was charged to it."""
+        """Return the account of the newest epoch of ``name``, a table or ``unit.NAME``; None if nothing was charged."""
         found = [one for one in self.ledger.list_accounts() if one.parent is None and one.name.startswith(f"{name}@")]
         return max(found, key=lambda one: int(one.name.rpartition("@")[2]), default=None)
 
     def _list_charged(self, name: str) -> list[Account]:
         """Return the account of this session on table ``name`` and those above it."""
+        name = self.find_table(name)
         schema = self.schema(name)
         whole = compute_budget_limit(schema.budget)
         account = self._read_account(schema.account, whole, schema)
@@ -282,7 +323,7 @@ class SessionAccounts:
         """Return what this session may spend on table ``name``, what is spent and what is left, as a readable value."""
         from siloquent.ledger.budget_status import build_budget_status
 
-        schema = self.schema(name)
+        schema = self.schema(self.find_table(name))
         delta = schema.budget.delta - schema.budget.delta_events
         account, left = self.get_account(name), self.get_remaining(name)
         return build_budget_status(name, account, left, unit=schema.unit.description, delta=delta)
@@ -295,6 +336,7 @@ class SessionAccounts:
         Raises:
             RequestError: a new limit is below the amount already spent.
         """
+        name = self.find_table(name)
         schema = self.schema(name)
         whole = compute_budget_limit(schema.budget)
         account = self._find_account(schema.account)
@@ -317,7 +359,7 @@ class SessionAccounts:
 
     def share_limits(self, name: str) -> dict[str, Cost]:
         """Return the declared limit of every analyst's share of table ``name``, by the share's account."""
-        return compute_share_limits(self.schema(name))
+        return compute_share_limits(self.schema(self.find_table(name)))
 
     def _set_limit(self, name: str, account: str, limit: Cost) -> None:
         try:
@@ -339,7 +381,7 @@ class SessionAccounts:
         """Return the ledger's account if it is as declared; what it would be opened as if nothing was charged to it."""
         known = self._find_account(account)
         declared = _list_declared(schema)
-        if known is None and parent is None and (newest := self._find_newest_epoch(schema.name)) is not None:
+        if known is None and parent is None and (newest := self._find_newest_epoch(schema.payer)) is not None:
             raise LedgerError(
                 f"The ledger has no account {account!r}: a new epoch is the owner's statement, not an edit.",
                 fix=build_fix(
@@ -355,7 +397,7 @@ class SessionAccounts:
         if known.limit != limit:
             was, now = (format_cost(known.accountant, one, delta=one.delta > 0) for one in (known.limit, limit))
             raise LedgerError(
-                f"The budget in schemas/{schema.name}.toml is not the one in the ledger: {account!r} had the limit "
+                f"The budget in {schema.budget_file} is not the one in the ledger: {account!r} had the limit "
                 f"{was}, and {now} is declared.",
                 fix=let_owner_run("budget set", schema.name),
                 http_status=409,

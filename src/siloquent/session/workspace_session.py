@@ -69,7 +69,7 @@ class WorkspaceSession(SessionAccounts):
         self._frames: dict[str, tuple[TableSchema, object]] = {}
         self._tables: dict[str, tuple[TableSchema, PrivateTable]] = {}
         self._mark_key: bytes | None = None
-        self._marks: dict[str, tuple[bytes, SourceMark]] = {}
+        self._marks: dict[tuple[str, str], tuple[bytes, SourceMark]] = {}
 
     def __repr__(self) -> str:
         return f"Session({str(self.workspace.folder)!r}, analyst={self.analyst!r})"
@@ -110,8 +110,11 @@ class WorkspaceSession(SessionAccounts):
             try:
                 schema = parse_schema(text.decode("utf-8"), domains)
             except SchemaError as wrong:
-                wrong.detail = f"schemas/{name}.toml: {wrong.detail}"
-                told = wrong.remedy.map(WriteLines, lambda one: replace(one, file=f"schemas/{name}.toml"))
+                if not wrong.detail.startswith(("schemas/", "units/")):  # of another file that this one refers to
+                    wrong.detail = f"schemas/{name}.toml: {wrong.detail}"
+                told = wrong.remedy.map(
+                    WriteLines, lambda one: one if one.file else replace(one, file=f"schemas/{name}.toml")
+                )
                 wrong.remedy = told or build_fix(run("schema", "table-file"))
                 raise
             except UnicodeDecodeError:
@@ -133,6 +136,12 @@ class WorkspaceSession(SessionAccounts):
         if name in self._frames:
             return schema
         text = self.workspace.get_schema_file(name).read_text(encoding="utf-8")
+        if schema.unit.kind == "shared":
+            from siloquent.schema.build import parse_schema
+
+            return replace(
+                parse_schema(text, DomainFolder(self.workspace.folder, unit_epoch=epoch)), public=schema.public
+            )
         raw = inline_domains(read_toml(text), DomainFolder(self.workspace.folder))
         then = {**raw, "budget": {key: value for key, value in raw["budget"].items() if key != "epoch"}}
         if epoch > 1:
@@ -266,20 +275,21 @@ class WorkspaceSession(SessionAccounts):
             lives_here = isinstance(self.ledger, MemoryLedger)
             self._mark_key = get_memory_key(self.ledger.id) if lives_here else load_mark_key(self.workspace.mark_key)
         account, digest = table.schema.account, table.compute_source_digest()
-        known = self._marks.get(account)
+        place = account, table.schema.entry_name
+        known = self._marks.get(place)
         if known is None or known[0] != digest:
-            self._marks[account] = known = (digest, SourceMark(self._mark_key, account, digest))
+            self._marks[place] = known = (digest, SourceMark(self._mark_key, account, digest))
         return known[1]
 
-    def compute_account_mark(self, account: str) -> str:
-        """Compute a mark of the rows charged to ``account``, for a ledger entry.
+    def compute_table_mark(self, name: str) -> str:
+        """Compute a mark of the rows of table ``name``, and of those that it is linked through, for a ledger entry.
 
         A request answered from earlier answers needs no source; without a source, the mark matches no rows.
         """
         from siloquent.ledger.marks import NOT_SEEN
 
         try:
-            return self.compute_source_mark(self.table(account.partition("@")[0])).draw_mark()
+            return self.compute_source_mark(self.table(name)).draw_mark()
         except (SchemaError, DataError, MissingExtra):
             return NOT_SEEN
 

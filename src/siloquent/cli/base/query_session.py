@@ -158,6 +158,7 @@ class WorkspaceQueries:
     def get_ledger_document(self, table: str | None = None, *, last: int = 20) -> Document:
         """Return all accounts for the owner, and an analyst's own for an analyst, with their newest entries."""
         session, ledger = self.session, self.session.ledger
+        table = session.find_table(table) if table else None
         names = [session.schema(table).account] if table else []
         if session.analyst:
             names = [session.get_account(name).name for name in ([table] if table else session.list_tables())]

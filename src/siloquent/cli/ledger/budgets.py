@@ -29,7 +29,7 @@ def register(app: typer.Typer) -> None:
 
 
 def set_budget(options: Options, table: TableArgument) -> None:
-    """Apply the limits that schemas/TABLE.toml declares to the ledger."""
+    """Apply the limits that schemas/TABLE.toml, or the file of its unit, declares to the ledger."""
     options.require_owner("Setting a budget")
     with options.open_session() as session:
         before = {account.name: account for account in session.ledger.list_accounts()}
@@ -69,7 +69,7 @@ def open_epoch(
     from siloquent.schema.files.epochs import declare_epoch
 
     with options.open_session() as session:
-        schema = session.schema(table)
+        schema = session.schema(session.find_table(table))
         if statement is None and options.screen.can_ask and session.is_charged(schema.account):
             statement = options.screen.ask_for(
                 f"A new epoch gives {table} a new budget. For a person who was in the table before, it adds to\n"
@@ -78,7 +78,7 @@ def open_epoch(
         account = session.open_epoch(table, statement=statement or "")
         number = int(account.name.rpartition("@")[2])
         before = [one for one in session.ledger.list_accounts() if one.successor == account.name]
-        written = declare_epoch(session.workspace.get_schema_file(table), number)
+        written = declare_epoch(session.workspace.folder / schema.budget_file, number)
     if options.as_json:
         options.screen.write_document(build_account_document(account))
     else:
@@ -90,4 +90,4 @@ def open_epoch(
             spent = format_amount(one, one.spent.amount, "up")
             options.screen.note(f"It adds to the {spent} that {one.name} spent, for everybody who is in both.")
     if not written:
-        options.screen.warn(f"Now write epoch = {number} under [budget] in schemas/{table}.toml.")
+        options.screen.warn(f"Now write epoch = {number} under [budget] in {schema.budget_file}.")

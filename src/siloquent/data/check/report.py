@@ -21,6 +21,7 @@ Kind = Literal[
     "too_long",
     "no_user",
     "over_max_rows",
+    "several_owners",
     "violated",
     "allowed",
     "not_checked",

@@ -62,9 +62,7 @@ def _check_delta(schema: TableSchema) -> list[TableFinding]:
         "too; choose it well below 1 / (number of units)."
     )
     return [
-        TableFinding(
-            "large_delta", "budget", 0, sentence, f'delta = "1e-6" under [budget] in schemas/{schema.name}.toml'
-        )
+        TableFinding("large_delta", "budget", 0, sentence, f'delta = "1e-6" under [budget] in {schema.budget_file}')
     ]
 
 

@@ -13,7 +13,8 @@ from siloquent.data.check.report import Kind, TableFinding
 from siloquent.data.contribution_bounding import join_lookups, select_as_read
 from siloquent.data.engines.base import Engine
 from siloquent.data.index_sql import SourceColumn, build_int_literal, build_out_of_bounds, index_column, quote_name
-from siloquent.schema import TableSchema, Unit
+from siloquent.data.linked_rows import count_keys_of_several
+from siloquent.schema import TableSchema
 
 Condition = tuple[str, exp.Expr]
 
@@ -113,7 +114,26 @@ def check_users(schema: TableSchema, columns: Sequence[SourceColumn], engine: En
     }
     shown = [_build_sum(value, alias) for alias, value in totals.items()]
     found = engine.aggregate(exp.select(*shown).from_(by_user.subquery("by_user"))).to_pylist()[0]
-    return list(_build_user_findings(unit, {key: int(value) for key, value in found.items()}))
+    counts = {key: int(value) for key, value in found.items()}
+    return [*_build_user_findings(schema, counts), *_check_owners(schema, engine)]
+
+
+def _check_owners(schema: TableSchema, engine: Engine) -> Iterator[TableFinding]:
+    """Yield a finding about keys of the parent that several owners have."""
+    link = schema.link
+    if link is None:
+        return
+    several = count_keys_of_several(engine, len(link.on))
+    if several:
+        yield TableFinding(
+            "several_owners",
+            f"unit {schema.unit.of}",
+            several,
+            f"{number_of(several, 'key', 'keys')} of {link.parent.name} {'has' if several == 1 else 'have'} several "
+            f"owners: their rows count for each {schema.unit.of}, and are hidden with the rows of each, not by "
+            "themselves.",
+            f"correct the keys in the source of {link.parent.name}, if each belongs to one {schema.unit.of}",
+        )
 
 
 def _build_sum(value: exp.Expr, alias: str) -> exp.Expr:
@@ -121,16 +141,23 @@ def _build_sum(value: exp.Expr, alias: str) -> exp.Expr:
     return exp.alias_(exp.cast(total, "BIGINT"), alias)
 
 
-def _build_user_findings(unit: Unit, found: dict[str, int]) -> Iterator[TableFinding]:
-    subject = f"unit {unit.column}"
+def _build_user_findings(schema: TableSchema, found: dict[str, int]) -> Iterator[TableFinding]:
+    unit, link = schema.unit, schema.link
+    subject = f"unit {unit.of or unit.column}"
+    fix = f"fill in {unit.column} in the source, or exclude these rows deliberately"
+    if link is not None:
+        fix = f"correct {', '.join(own for own, _ in link.on)} here or the keys of {link.parent.name}"
+    declared = f'kind = "user", column = "{unit.column}"' if unit.kind == "user" else f'of = "{unit.of}"'
+    if unit.kind == "shared":
+        declared += f', column = "{unit.column}"' if link is None else f', via = "{link.parent.name}", on = {{ ... }}'
     if found["nobody"]:
         yield TableFinding(
             "no_user",
             subject,
             found["nobody"],
-            f"{number_of(found['nobody'], 'row names', 'rows name')} no {unit.column}: "
+            f"{number_of(found['nobody'], 'row names', 'rows name')} no {unit.of or unit.column}: "
             f"{'it never counts' if found['nobody'] == 1 else 'they never count'}.",
-            f"fill in {unit.column} in the source, or exclude these rows deliberately",
+            fix,
         )
     if found["users"]:
         yield TableFinding(
@@ -140,7 +167,7 @@ def _build_user_findings(unit: Unit, found: dict[str, int]) -> Iterator[TableFin
             f"{number_of(found['users'], 'user has', 'users have')} more than "
             f"{number_of(unit.max_rows, 'row', 'rows')}: "
             f"{number_of(found['left_out'], 'row does', 'rows do')} not count.",
-            f'unit = {{ kind = "user", column = "{unit.column}", max_rows = ... }} (more rows, more noise)',
+            f"unit = {{ {declared}, max_rows = ... }} (more rows, more noise)",
         )
 
 

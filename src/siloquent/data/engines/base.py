@@ -27,6 +27,10 @@ R = TypeVar("R")
 
 SOURCE = "source"
 """The relation that holds the table's rows, in every engine."""
+OWN_ROWS = "own_rows"
+"""The relation of a linked table's own rows, where ``SOURCE`` holds them with their owners."""
+OWNERS = "owners"
+"""The relation of its parent's keys with their owners."""
 IN_PART = "IN_PART"
 """A condition on a user that an engine may replace by a part of all users: each user's rows are ranked separately."""
 LineFault = Literal["encoding", "form", "formula", "error", "merged"]

@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from sqlglot import exp
 
-from siloquent.data.engines.base import OWNER_LOG, SOURCE, ReadLimits, build_empty_batch, hide_failures
+from siloquent.data.engines.base import (
+    OWN_ROWS,
+    OWNER_LOG,
+    OWNERS,
+    SOURCE,
+    ReadLimits,
+    build_empty_batch,
+    hide_failures,
+)
 from siloquent.data.engines.parts import Part, is_divisible, run_in_parts
 from siloquent.errors import DataError
 
@@ -35,6 +43,26 @@ class Streamable(Protocol):
         ...
 
 
+class LinkedSource(Protocol):
+    """The join of a linked table's rows with their owners (``data.linked_rows``)."""
+
+    def build_view(self, columns: Mapping[str, str]) -> tuple[exp.Query, Streamable]:
+        """Build the rows with their owners, a query over ``OWN_ROWS`` and ``OWNERS``, and the latter relation."""
+        ...
+
+    def is_current(self) -> bool:
+        """Return whether the tables on the way to the unit are still those that were opened."""
+        ...
+
+    def compute_digest(self, own: bytes) -> bytes:
+        """Return a digest of the rows whose digest is ``own``, and of all that they are linked through."""
+        ...
+
+    def close(self) -> None:
+        """Close what was opened for the join."""
+        ...
+
+
 BATCH_ROWS = 100_000
 MAX_STATEMENTS = 256
 
@@ -51,6 +79,7 @@ class DuckDBEngine:
         unchanged: Returns whether the source is still the one that was opened; called before and after reads.
         faults: Counts the unreadable lines, if the source has lines.
         digest: Hashes the source (``data.digests``).
+        linked: Joins the rows with their owners; None for a table that names them itself, or has none.
     Raises:
         DataError: DuckDB cannot read the source.
     """
@@ -67,13 +96,15 @@ class DuckDBEngine:
         unchanged: Callable[[], bool] = lambda: True,
         faults: Callable[[], Mapping[LineFault, int]] = dict,
         digest: Callable[[], bytes] = bytes,
+        linked: LinkedSource | None = None,
     ) -> None:
         # Imported here: DuckDB takes longer to import than the rest of the command line.
         import duckdb
 
         self._limits, self._unchanged, self._faults = limits or ReadLimits(), unchanged, faults
         self._arrow, self._fill, self._digest = arrow, fill, digest
-        self._beside: Mapping[str, Streamable] = {}
+        self._linked, self._own = linked, SOURCE if linked is None else OWN_ROWS
+        self._beside: dict[str, Streamable] = {}
         self._lock = threading.RLock()
         self._views: dict[str, exp.Query] = {}
         self._parts = 1
@@ -82,13 +113,25 @@ class DuckDBEngine:
         try:
             # First: a view in a foreign database file may name other files, and binding it would open them.
             _shut(self._connection, files)
-            self._beside = attach(self._connection) or {}
+            self._beside = dict(attach(self._connection) or {})
             self._lend(self._connection)
-            described = self._connection.execute(f"DESCRIBE {SOURCE}").fetchall()
+            described = self._connection.execute(f"DESCRIBE {SOURCE if arrow is None else self._own}").fetchall()
+            if linked is not None:
+                described = self._link(linked, described)
         except BaseException:  # allowed: whatever went wrong, the connection is let go and it is raised again
             self._connection.close()
             raise
         self._schema = {str(row[0]): str(row[1]) for row in described}
+
+    def _link(self, linked: LinkedSource, described: Sequence[Sequence[object]]) -> list[tuple[object, ...]]:
+        """Make ``SOURCE`` the rows with their owners; return its columns and their types."""
+        if self._arrow is None:
+            self._connection.execute(f"ALTER VIEW {SOURCE} RENAME TO {OWN_ROWS}")
+        query, owners = linked.build_view({str(row[0]): str(row[1]) for row in described})
+        self._beside[OWNERS] = owners
+        self._connection.register(OWNERS, owners)
+        self._connection.execute(f"CREATE VIEW {SOURCE} AS {query.sql('duckdb')}")
+        return list(self._connection.execute(f"DESCRIBE {SOURCE}").fetchall())
 
     def list_columns(self) -> Mapping[str, str]:
         """Return the source's columns in order, with DuckDB's type names."""
@@ -206,12 +249,12 @@ class DuckDBEngine:
 
     def is_current(self) -> bool:
         """Return whether a file is still the one that was opened, of the same size and modification time."""
-        return self._unchanged()
+        return self._unchanged() and (self._linked is None or self._linked.is_current())
 
     @hide_failures
     def compute_digest(self) -> bytes:
         """Return the source's digest, if it is still the one that was opened."""
-        found = self._digest()
+        found = self._digest() if self._linked is None else self._linked.compute_digest(self._digest())
         self._require_unchanged()
         return found
 
@@ -224,6 +267,8 @@ class DuckDBEngine:
         """Release the rows in memory and the files."""
         with self._lock:
             self._connection.close()
+        if self._linked is not None:
+            self._linked.close()
 
     def _count_rows(self, relation: str) -> int:
         return int(self._connection.execute(f"SELECT COUNT(*) FROM {relation}").fetchall()[0][0])
@@ -248,9 +293,9 @@ class DuckDBEngine:
         return cursor
 
     def _lend(self, connection: duckdb.DuckDBPyConnection) -> None:
-        """Register the Arrow table, if the rows are in one, as ``SOURCE`` on a connection: each connection needs it."""
+        """Register the Arrow table, if the rows are in one, on a connection: each connection needs it."""
         if self._arrow is not None:
-            connection.register(SOURCE, self._arrow)
+            connection.register(self._own, self._arrow)
         for name, rows in self._beside.items():
             connection.register(name, rows)
 
@@ -262,7 +307,7 @@ class DuckDBEngine:
         self._require_unchanged()
 
     def _require_unchanged(self) -> None:
-        if not self._unchanged():
+        if not self.is_current():
             OWNER_LOG.error("the source changed after it was opened: raise `version` in its schema and open it again")
             raise DataError()
 

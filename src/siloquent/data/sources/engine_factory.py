@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from siloquent.data.column_mapping import get_family, require_types
 from siloquent.data.digests import prepare_file_digest, prepare_frame_digest, prepare_name_digest
 from siloquent.data.engines.base import Engine, ReadLimits
+from siloquent.data.linked_rows import LinkedRows, leave_owner_out
 from siloquent.errors import SchemaError
 
 if TYPE_CHECKING:
@@ -37,15 +38,47 @@ def open_source(
         MissingExtra: it needs a package that is not installed.
         DataError: it exists but cannot be read.
     """
+    limits = limits or ReadLimits()
+    if schema.link is None:
+        return _open_engine(schema, workspace, frame, limits, None)
+    _require_joinable(schema)
+    parent = open_source(schema.link.parent, workspace, limits=limits)
+    try:
+        linked = LinkedRows(schema, parent)
+        return _open_engine(leave_owner_out(schema), workspace, frame, limits, linked)
+    except BaseException:  # allowed: whatever went wrong, the parent's engine is let go and it is raised again
+        parent.close()
+        raise
+
+
+def _require_joinable(schema: TableSchema) -> None:
+    """Refuse a linked table with a table of Spark on its way to the unit, before any of them is opened."""
+    for one in (schema, *schema.ancestors):
+        if one.source.partition(":")[0] == "spark":
+            raise SchemaError(
+                f"Table {schema.name!r} is linked through other tables, and {one.name!r} is in Spark: links are "
+                "followed between files and databases that DuckDB reads, not in Spark.",
+                fix=f'write its rows as Parquet: source = "parquet:data/{one.name}.parquet" in schemas/{one.name}.toml',
+            )
+
+
+def _open_engine(
+    schema: TableSchema,
+    workspace: Workspace | None,
+    frame: object | None,
+    limits: ReadLimits,
+    linked: LinkedRows | None,
+) -> Engine:
+    """Open the rows of ``schema``, with their owners if they are ``linked``."""
     from siloquent.data.engines.duckdb import DuckDBEngine
 
-    limits = limits or ReadLimits()
     if frame is not None:
         from siloquent.data.sources.frames import convert_to_arrow
 
         arrow = convert_to_arrow(frame, limits, _list_kinds(schema), table=schema.name, zoned=_list_zoned(schema))
         digest = prepare_frame_digest(arrow, _list_stored(schema), schema.reading)
-        return DuckDBEngine(arrow=arrow, limits=_adjust_limits(arrow.nbytes, limits), digest=digest)
+        limits = _adjust_limits(arrow.nbytes, limits)
+        return DuckDBEngine(arrow=arrow, limits=limits, digest=digest, linked=linked)
     if not schema.source:
         raise SchemaError(
             f"Table {schema.name!r} has no source.",
@@ -53,13 +86,15 @@ def open_source(
         )
     kind, _, where = schema.source.partition(":")
     if kind == "postgres":
-        return _open_postgres_engine(where, schema, workspace, limits)
+        return _open_postgres_engine(where, schema, workspace, limits, linked)
     if kind == "spark":
         return _open_spark_engine(where, schema, workspace)
-    return _open_file_engine(kind, where, schema, workspace, limits)
+    return _open_file_engine(kind, where, schema, workspace, limits, linked)
 
 
-def _open_postgres_engine(where: str, schema: TableSchema, workspace: Workspace | None, limits: ReadLimits) -> Engine:
+def _open_postgres_engine(
+    where: str, schema: TableSchema, workspace: Workspace | None, limits: ReadLimits, linked: LinkedRows | None
+) -> Engine:
     from siloquent.data.engines.duckdb import DuckDBEngine
     from siloquent.data.sources.postgres import PostgresTable
 
@@ -69,7 +104,9 @@ def _open_postgres_engine(where: str, schema: TableSchema, workspace: Workspace 
     )
     require_types(schema, found.types)
     digest = prepare_name_digest("postgres", where, schema.reading)
-    return DuckDBEngine(arrow=found.build_empty_table(), fill=found.open_rows, limits=limits, digest=digest)
+    return DuckDBEngine(
+        arrow=found.build_empty_table(), fill=found.open_rows, limits=limits, digest=digest, linked=linked
+    )
 
 
 def _open_spark_engine(where: str, schema: TableSchema, workspace: Workspace | None) -> Engine:
@@ -79,7 +116,12 @@ def _open_spark_engine(where: str, schema: TableSchema, workspace: Workspace | N
 
 
 def _open_file_engine(
-    kind: str, where: str, schema: TableSchema, workspace: Workspace | None, limits: ReadLimits
+    kind: str,
+    where: str,
+    schema: TableSchema,
+    workspace: Workspace | None,
+    limits: ReadLimits,
+    linked: LinkedRows | None,
 ) -> Engine:
     from siloquent.data.engines.duckdb import DuckDBEngine
     from siloquent.data.sources.files import find_source_parts
@@ -102,7 +144,12 @@ def _open_file_engine(
             reading=schema.reading,
         )
         return DuckDBEngine(
-            arrow=rows, limits=limits, unchanged=parts.is_unchanged, faults=rows.count_faults, digest=digest
+            arrow=rows,
+            limits=limits,
+            unchanged=parts.is_unchanged,
+            faults=rows.count_faults,
+            digest=digest,
+            linked=linked,
         )
 
     if kind == "xlsx":
@@ -118,7 +165,12 @@ def _open_file_engine(
             forms=_list_forms(schema),
         )
         return DuckDBEngine(
-            arrow=sheet, limits=limits, unchanged=parts.is_unchanged, faults=sheet.count_faults, digest=digest
+            arrow=sheet,
+            limits=limits,
+            unchanged=parts.is_unchanged,
+            faults=sheet.count_faults,
+            digest=digest,
+            linked=linked,
         )
 
     def attach(connection: duckdb.DuckDBPyConnection) -> Mapping[str, Streamable]:
@@ -126,7 +178,9 @@ def _open_file_engine(
 
     if kind == "duckdb":
         digest = prepare_file_digest([*parts.paths, f"{parts.paths[0]}.wal"], schema.reading)
-    return DuckDBEngine(attach, files=parts.paths, limits=limits, unchanged=parts.is_unchanged, digest=digest)
+    return DuckDBEngine(
+        attach, files=parts.paths, limits=limits, unchanged=parts.is_unchanged, digest=digest, linked=linked
+    )
 
 
 def _list_kinds(schema: TableSchema) -> dict[str, str]:

@@ -282,7 +282,7 @@ def describe_rows_left_out(schema: TableSchema) -> list[str]:
     if unit.kind == "row":
         return []
     rows = "1 row counts" if unit.max_rows == 1 else f"{unit.max_rows:,} rows count"
-    return [f"of one {unit.column}, at most {rows}; rows beyond that are left out"]
+    return [f"of one {unit.of or unit.column}, at most {rows}; rows beyond that are left out"]
 
 
 def explain_course(course: QueryPlan, *, account: str, left: Cost, notes: tuple[str, ...] = ()) -> Explanation:

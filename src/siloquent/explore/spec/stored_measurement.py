@@ -102,13 +102,18 @@ class StoredMeasurement:
         )
 
 
-def encode_payload(parts: Sequence[StoredMeasurement], *, request: str = "", changed: int = 0) -> bytes:
+def encode_payload(
+    parts: Sequence[StoredMeasurement], *, request: str = "", changed: int = 0, table: str = ""
+) -> bytes:
     """Encode the query and the measurements, one or several, of one permit for the ledger.
 
     Args:
         changed: The newest entry that was skipped because it is about other rows.
+        table: The table that is asked about, if it shares its account with others.
     """
     asked: dict[str, Any] = {"request": request} if request else {}
+    if table:
+        asked["table"] = table
     if changed:
         asked["other_rows"] = changed
     plain = parts[0]._to_plain() if len(parts) == 1 else {"parts": [part._to_plain() for part in parts]}
@@ -120,6 +125,16 @@ def read_request(payload: bytes) -> str:
     try:
         plain = json.loads(payload)
         return str(plain.get("request", ""))
+    except (ValueError, AttributeError):
+        return ""
+
+
+def read_table(payload: bytes) -> str:
+    """Return the table that ``payload`` is about, if it shares its account with others; empty otherwise."""
+    if b'"table":' not in payload:
+        return ""
+    try:
+        return str(json.loads(payload).get("table", ""))
     except (ValueError, AttributeError):
         return ""
 

@@ -1,4 +1,4 @@
-"""The only edit of an owner's table file by a command or a server: the number of the epoch."""
+"""The only edit of an owner's declaration by a command or a server: the number of the epoch."""
 
 from __future__ import annotations
 
@@ -23,9 +23,7 @@ def set_epoch(text: str, number: int, domains: DomainFolder) -> str | None:
     """
     from siloquent.schema.build import parse_schema
 
-    changed, count = _EPOCH.subn(rf"\g<1>{number}", text, count=1)
-    if not count:
-        changed = _BUDGET.sub(lambda found: f"{found[0]}\nepoch = {number}", text, count=1)
+    changed = _edit(text, number)
     try:
         before, after = parse_schema(text, domains), parse_schema(changed, domains)
     except SchemaError:
@@ -34,11 +32,30 @@ def set_epoch(text: str, number: int, domains: DomainFolder) -> str | None:
     return changed if is_same else None
 
 
+def _set_unit_epoch(text: str, number: int) -> str | None:
+    """Do the same as ``set_epoch`` with the file of a unit that tables share."""
+    from siloquent.schema.linked.units import parse_unit
+
+    changed = _edit(text, number)
+    try:
+        before, after = parse_unit(text, epoch=number), parse_unit(changed)
+    except SchemaError:
+        return None
+    return changed if before.budget == after.budget and before.name == after.name else None
+
+
+def _edit(text: str, number: int) -> str:
+    changed, count = _EPOCH.subn(rf"\g<1>{number}", text, count=1)
+    return changed if count else _BUDGET.sub(lambda found: f"{found[0]}\nepoch = {number}", text, count=1)
+
+
 def declare_epoch(file: Path, number: int) -> bool:
-    """Write ``epoch = number`` into a table file, atomically; return whether that was possible."""
+    """Write ``epoch = number`` into a table's or a unit's file, atomically; return whether that was possible."""
     from siloquent.schema.domains import DomainFolder
 
-    changed = set_epoch(file.read_text(encoding="utf-8"), number, DomainFolder(file.parent.parent))
+    text = file.read_text(encoding="utf-8")
+    is_unit = file.parent.name == "units"
+    changed = _set_unit_epoch(text, number) if is_unit else set_epoch(text, number, DomainFolder(file.parent.parent))
     if changed is None:
         return False
     building = file.with_suffix(".toml.new")

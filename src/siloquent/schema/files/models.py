@@ -69,6 +69,14 @@ class UnitEntry(Strict):
     max_rows: int = 1
 
 
+class SharedUnitEntry(Strict):
+    of: str
+    column: str = ""
+    via: str = ""
+    on: dict[str, str] = {}
+    max_rows: int
+
+
 class TableEntry(Strict):
     name: str
     source: str = ""
@@ -76,6 +84,14 @@ class TableEntry(Strict):
     version: int = 1
     size_hint: int | None = None
     unit: UnitEntry
+
+
+class LinkedTableEntry(Strict):
+    name: str
+    source: str = ""
+    version: int = 1
+    size_hint: int | None = None
+    unit: SharedUnitEntry
 
 
 class BudgetEntry(Strict):
@@ -128,3 +144,24 @@ class TableFile(Strict):
     derived: list[DerivedEntry] = []
     constraint: list[ConstraintEntry] = []
     defaults: DefaultsEntry | None = None
+
+
+class LinkedTableFile(Strict):
+    format: Literal[1]
+    table: LinkedTableEntry
+    reading: ReadingEntry | None = None
+    attribute: list[ColumnEntry]
+    derived: list[DerivedEntry] = []
+    constraint: list[ConstraintEntry] = []
+    defaults: DefaultsEntry | None = None
+
+
+class UnitNameEntry(Strict):
+    name: str
+    adjacency: Literal["add-remove", "replace-one"]
+
+
+class UnitFile(Strict):
+    format: Literal[1]
+    unit: UnitNameEntry
+    budget: BudgetEntry

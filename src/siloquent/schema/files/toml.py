@@ -16,7 +16,7 @@ from siloquent.errors import SchemaError
 from siloquent.foreign import DocumentTooLarge, TomlError, load_toml
 from siloquent.foreign.numbers import is_plain_number
 from siloquent.schema.files import models as file_models
-from siloquent.schema.files.models import ColumnEntry, TableFile
+from siloquent.schema.files.models import ColumnEntry, LinkedTableFile, TableFile
 from siloquent.schema.files.trade_words import format_hint, suggest_key, suggest_value
 
 MAX_BYTES = 4 * 2**20
@@ -137,8 +137,10 @@ def _leave_labels_out(raw: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def validate_table_file(raw: Mapping[str, Any], find_others: Callable[[], list[str]] = list) -> TableFile:
-    """Validate ``raw`` as a table file.
+def validate_table_file(
+    raw: Mapping[str, Any], find_others: Callable[[], list[str]] = list, *, is_linked: bool = False
+) -> TableFile | LinkedTableFile:
+    """Validate ``raw`` as a table file; ``is_linked``: of a table that shares its unit with others.
 
     Args:
         find_others: Returns faults of well-formed entries, which are told as well.
@@ -150,11 +152,16 @@ def validate_table_file(raw: Mapping[str, Any], find_others: Callable[[], list[s
         if isinstance(listed, list) and len(listed) > MAX_ENTRIES:  # each invalid value would be described
             raise SchemaError(f"A table can have at most {MAX_ENTRIES:,} {kind}.")
     try:
-        return TableFile.model_validate(raw)
+        return (LinkedTableFile if is_linked else TableFile).model_validate(raw)
     except ValidationError as wrong:
         problems = _find_problems(wrong, raw)
         told = [*_describe_problems(problems, raw), *find_others()]
         raise SchemaError(number_faults(told, untold=max(len(problems) - MAX_TOLD, 0))) from None
+
+
+def describe_faults(wrong: ValidationError, raw: Mapping[str, Any]) -> list[str]:
+    """Return a sentence about each fault of a file that is not a table file."""
+    return list(_describe_problems(_find_problems(wrong, raw), raw))
 
 
 def number_faults(told: Sequence[str], *, untold: int = 0) -> str:
@@ -198,12 +205,14 @@ def _list_keys(model: type[file_models.Strict]) -> list[str]:
     return [name.rstrip("_") for name in model.model_fields]
 
 
-def _place_key(key: str, place: Sequence[Any]) -> str:
+def _place_key(key: str, place: Sequence[Any], raw: Mapping[str, Any]) -> str:
     """Return what an unknown key may be meant as: another one there, or one that belongs elsewhere."""
     names = [part for part in place if isinstance(part, str)]
     here = next((_PLACES[name][0] for name in reversed(names) if name in _PLACES), file_models.TableFile)
     if names[:1] == ["reading"] and len(names) > 1:
         here = file_models.ColumnReadingEntry
+    if names[-1:] == ["unit"]:
+        here = _choose_unit_entry(raw)
     known = _list_keys(here)
     homes = [where for model, where in _PLACES.values() if model is not here and key in _list_keys(model)]
     if homes:
@@ -212,6 +221,15 @@ def _place_key(key: str, place: Sequence[Any]) -> str:
     homes = [] if meant in known else [where for model, where in _PLACES.values() if meant in _list_keys(model)]
     hint = format_hint(meant) if meant in known or homes else ""
     return f"{hint}{f' It belongs {homes[0]}.' if homes else ''}" or f" Known there: {', '.join(known)}."
+
+
+def _choose_unit_entry(raw: Mapping[str, Any]) -> type[file_models.Strict]:
+    """Return the entry that ``unit`` is in ``raw``: of a table file, of a linked table's, or of a unit's own file."""
+    if "unit" in raw:
+        return file_models.UnitNameEntry
+    unit = raw["table"]["unit"]
+    is_shared = isinstance(unit, dict) and unit.keys() & {"of", "via", "on"}
+    return file_models.SharedUnitEntry if is_shared else file_models.UnitEntry
 
 
 MAX_TOLD = 20
@@ -248,7 +266,7 @@ def _describe_problems(problems: Mapping[tuple[Any, ...], Any], raw: Mapping[str
         where = _format_location(place, raw)
         key = next((part for part in reversed(path) if part in _WANTED), None)
         if error["type"] == "extra_forbidden":
-            meant = _place_key(str(last), place)
+            meant = _place_key(str(last), place, raw)
             yield f"Unknown key {quote_short(last)}{where}.{'' if meant in listed else meant}"
             listed.add(meant)
         elif error["type"] == "missing":

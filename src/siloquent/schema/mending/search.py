@@ -14,6 +14,7 @@ from siloquent.errors import SchemaError
 from siloquent.fixes import NO_FIX, Fix, WriteLines, build_fix
 from siloquent.schema.files.toml import quote_text, read_toml
 from siloquent.schema.files.trade_words import suggest_key
+from siloquent.schema.linked.links import is_linked
 from siloquent.schema.mending.columns import Entry, list_made_up, mend_column, rename_keys
 from siloquent.schema.mending.sections import CONSTRAINT_KEYS, mend_budget, mend_table
 from siloquent.schema.mending.syntax import find_corrected_line
@@ -38,6 +39,8 @@ def mend_declaration(text: str, read: Read, is_valid: IsValid) -> Fix:
         raw = read_toml(text)
     except SchemaError as wrong:
         return _mend_syntax(text, wrong, read)
+    if is_linked(raw):  # its unit and budget are in other files, and cannot be made up here
+        return NO_FIX
     try:
         writes = list(_write_entries(text, raw, is_valid))
     except (TypeError, ValueError, LookupError, AttributeError, ArithmeticError):

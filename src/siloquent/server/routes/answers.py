@@ -113,7 +113,9 @@ def _tell_rows(session: Any, document: dict[str, Any]) -> dict[str, Any]:
     """Return an answer's document with which rows it is about, as of now: they may have been replaced since."""
     told, plain = None, {name: value for name, value in document.items() if name != "about_rows"}
     with suppress(SiloquentError):  # the table is no longer declared, so the answer says nothing more
-        told = build_rows_entry(session, document["cost"]["account"], document["receipt"]["seq"])
+        told = build_rows_entry(
+            session, document["cost"]["account"], document["receipt"]["seq"], table=document["table"]
+        )
     return plain if told is None else {**plain, "about_rows": told}
 
 

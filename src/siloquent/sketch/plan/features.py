@@ -73,7 +73,7 @@ def _build_grouped_features(
     spec: SketchSpec, schema: TableSchema, declared: list[Attribute]
 ) -> tuple[tuple[HashedFeature, ...], Sets]:
     unit = schema.unit
-    if unit.kind != "user" or spec.group != unit.column:
+    if unit.kind == "row" or spec.group != unit.column:
         raise SchemaError(
             f"Sets are grouped by the column of the table's unit, so that one unit is one set; {spec.group!r} is not.",
             fix=f'unit = {{ kind = "user", column = "{spec.group}", max_rows = ... }} in schemas/{schema.name}.toml',

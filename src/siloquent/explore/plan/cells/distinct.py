@@ -86,7 +86,7 @@ def _build_too_many(attribute: Attribute, where: str = "", *, fix: FixLike) -> R
 
 
 def _names_users(attribute: Attribute, schema: TableSchema) -> bool:
-    return schema.unit.kind == "user" and schema.domain[schema.unit.column] is attribute
+    return schema.unit.kind != "row" and schema.domain[schema.unit.column] is attribute
 
 
 def compile_distinct(query: Query, schema: TableSchema) -> CompiledWorkload:

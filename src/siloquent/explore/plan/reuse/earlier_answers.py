@@ -13,7 +13,7 @@ from siloquent.errors import LedgerError, UnknownName
 from siloquent.explore.plan.cache import ByteLRU
 from siloquent.explore.plan.reuse.linear_measurements import LinearMeasurement, build_linear_measurement
 from siloquent.explore.spec.answers.answer import Label
-from siloquent.explore.spec.stored_measurement import StoredMeasurement, decode_measurements
+from siloquent.explore.spec.stored_measurement import StoredMeasurement, decode_measurements, read_table
 from siloquent.ledger import Head, Ledger
 from siloquent.ledger.marks import NOT_SEEN
 from siloquent.maths.strategies.sparse import Sparse
@@ -27,13 +27,17 @@ _NOTHING = Head(0, "")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EarlierAnswer:
-    """One earlier measurement: its release, as a linear measurement if possible, and the mark of its rows."""
+    """One earlier measurement: its release, as a linear measurement if possible, and the mark of its rows.
+
+    ``table``: the one that it is about, if several share the account.
+    """
 
     source: int
     account: str
     measured: StoredMeasurement
     past: LinearMeasurement | None
     source_mark: str = ""
+    table: str = ""
 
     def is_of(self, version: int) -> bool:
         """Return whether it measured rows of this declared version; earlier revisions' selections do not record it."""
@@ -75,6 +79,10 @@ class EarlierAnswers:
     def select_account(self, account: str) -> EarlierAnswers:
         """Select only the answers to queries of ``account`` itself."""
         return replace(self, known=tuple(one for one in self.known if one.account == account))
+
+    def select_table(self, table: str) -> EarlierAnswers:
+        """Select only the answers about ``table``, of an account that several share; all if ``table`` is empty."""
+        return replace(self, known=tuple(one for one in self.known if one.table == table)) if table else self
 
     @property
     def has_marks(self) -> bool:
@@ -131,10 +139,11 @@ class _Memory:
                 self._forget()  # the ledger was replaced by another copy, with other answers
             for stored in ledger.iter_answers(account, after_seq=self.head.seq):
                 parts = tuple(_read(stored.payload))
+                table = read_table(stored.payload)
                 areas = [0 if one.footprint is None else len(one.footprint.areas) for one in parts]
                 for one, own in zip(parts, areas, strict=True):
                     past = _build_linear(one, stored.receipt.seq, stored.account, beside=sum(areas) - own)
-                    self._keep(EarlierAnswer(stored.receipt.seq, stored.account, one, past, stored.source_mark))
+                    self._keep(EarlierAnswer(stored.receipt.seq, stored.account, one, past, stored.source_mark, table))
                 self.head = Head(stored.receipt.seq, stored.receipt.hash)
             if self.head != before:
                 self.found = self.merged()

@@ -1,0 +1,166 @@
+"""The rows of a linked table, each with its owner: joined with the table that it is linked through.
+
+The parent's engine gives its keys with their owners; the child's engine joins them with its own rows. A key that
+several owners claim gives its rows to each of them once, and a row without an owner keeps NULL, so that it never
+counts. Proof: docs/explanation/linked-units.md.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from siloquent.data.column_mapping import map_columns
+from siloquent.data.contribution_bounding import select_as_read
+from siloquent.data.engines.base import IN_PART, OWN_ROWS, OWNERS
+from siloquent.data.format_sql import drop_missing
+from siloquent.data.index_sql import SourceColumn, build_case, cast_to_text, quote_name, read_column, try_cast
+from siloquent.schema import Domain, TableSchema, Unit
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from siloquent.data.engines.base import Engine
+
+_OWNER, _OWN = "owner", "own"
+_WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER")
+_EXACT = 2**53
+"""Doubles hold whole numbers exactly up to here."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OwnerStream:
+    """A parent's keys with their owners, read anew from its engine each time."""
+
+    engine: Engine
+    query: exp.Query
+    schema: pa.Schema
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """Return a new Arrow stream of all keys and owners."""
+        import pyarrow as pa
+
+        batches = (batch.cast(self.schema) for batch in self.engine.read_batches(self.query))
+        return pa.RecordBatchReader.from_batches(self.schema, batches).__arrow_c_stream__(requested_schema)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LinkedRows:
+    """The join of a linked table's own rows with their owners, for the engine that holds these rows.
+
+    ``parent``: an engine opened on the table that it is linked through; it is closed with the child's.
+    """
+
+    schema: TableSchema
+    parent: Engine
+
+    def build_view(self, columns: Mapping[str, str]) -> tuple[exp.Query, OwnerStream]:
+        """Build the rows with their owners as a query over ``OWN_ROWS`` and ``OWNERS``, and the latter relation.
+
+        Args:
+            columns: The columns of the table's own rows with DuckDB's names of their types.
+        Raises:
+            SchemaError, UnknownName: as for ``map_columns``.
+        """
+        link = self.schema.link
+        assert link is not None
+        theirs = self.parent.list_columns()
+        own = {one.attribute.name: one for one in map_columns(leave_owner_out(self.schema), columns)}
+        others = {one.attribute.name: one for one in map_columns(link.parent, theirs)}
+        pairs = [(own[child], others[parent]) for child, parent in link.on]
+        whole = [_is_whole(columns[child.source]) and _is_whole(theirs[other.source]) for child, other in pairs]
+        owner = others[link.parent.unit.column]
+        are_whole = [*whole, _is_whole(theirs[owner.source])]
+        stream = _stream_owners(self.parent, [*(other for _, other in pairs), owner], are_whole)
+        named = self.schema.unit.column
+        kept = [column for column in columns if column.casefold() != named.casefold()]
+        keys = [
+            _name(drop_missing(child, _build_key(read_column(child), child, is_whole)), _name_key(place))
+            for place, ((child, _), is_whole) in enumerate(zip(pairs, whole, strict=True))
+        ]
+        rows = exp.select(*map(quote_name, kept), *keys).from_(exp.to_table(OWN_ROWS)).subquery(_OWN)
+        same = [
+            exp.EQ(this=quote_name(name, _OWN), expression=quote_name(name, OWNERS))
+            for name in map(_name_key, range(len(pairs)))
+        ]
+        shown = [quote_name(column, _OWN) for column in kept]
+        joined = exp.select(*shown, _name(quote_name(_OWNER, OWNERS), named)).from_(rows)
+        return joined.join(exp.to_table(OWNERS), on=exp.and_(*same), join_type="LEFT"), stream
+
+    def is_current(self) -> bool:
+        """Return whether the sources of all tables on the way to the unit are still those that were opened."""
+        return self.parent.is_current()
+
+    def compute_digest(self, own: bytes) -> bytes:
+        """Return a digest of a table's own rows, whose digest is ``own``, and of those that it is linked through."""
+        return hashlib.sha256(own + self.parent.compute_digest()).digest()
+
+    def close(self) -> None:
+        """Close the parent's engine."""
+        self.parent.close()
+
+
+def count_keys_of_several(engine: Engine, keys: int) -> int:
+    """Count the keys of ``keys`` columns that several owners have, in the parent of the table of ``engine``."""
+    names = [quote_name(_name_key(place)) for place in range(keys)]
+    several = exp.GT(this=exp.Count(this=exp.Star()), expression=exp.Literal.number(1))
+    grouped = exp.select(*names).from_(exp.to_table(OWNERS)).group_by(*names).having(several)
+    counted = exp.select(exp.alias_(exp.Count(this=exp.Star()), "n")).from_(grouped.subquery("grouped"))
+    return int(engine.aggregate(counted).column("n")[0].as_py())
+
+
+def leave_owner_out(schema: TableSchema) -> TableSchema:
+    """Return a linked table as its own rows have it: without the attribute of its owner."""
+    own = Domain(tuple(one for one in schema.domain if one.name != schema.unit.column))
+    return replace(schema, domain=own, unit=Unit(), link=None)
+
+
+def _stream_owners(engine: Engine, columns: Sequence[SourceColumn], are_whole: Sequence[bool]) -> OwnerStream:
+    """Return the parent's distinct keys and owners: an owner who has a key twice there owns a child's row once.
+
+    Args:
+        columns: The keys, and last the owner.
+        are_whole: Which of them are compared as whole numbers.
+    """
+    import pyarrow as pa
+
+    names = [*map(_name_key, range(len(columns) - 1)), _OWNER]
+    shown = [
+        _name(_build_key(quote_name(column.read_name), column, is_whole), name)
+        for column, is_whole, name in zip(columns, are_whole, names, strict=True)
+    ]
+    rows = exp.select(*shown).from_(select_as_read([*dict.fromkeys(columns)]).subquery("as_read"))
+    known = [exp.not_(exp.Is(this=quote_name(name), expression=exp.Null())) for name in names]
+    part = exp.Anonymous(this=IN_PART, expressions=[quote_name(_OWNER)])
+    query = exp.select(*map(quote_name, names)).distinct().from_(rows.subquery("keys")).where(*known, part)
+    fields = [(name, pa.int64() if is_whole else pa.string()) for name, is_whole in zip(names, are_whole, strict=True)]
+    return OwnerStream(engine, query, pa.schema(fields))
+
+
+def _build_key(value: exp.Expr, column: SourceColumn, is_whole: bool) -> exp.Expr:
+    """Return a key as read so that equal keys of two sources are equal: as a whole number, or as its text."""
+    if is_whole:
+        return exp.cast(value, "BIGINT")
+    if column.kind != "real":
+        return cast_to_text(value)
+    number = exp.and_(
+        exp.LT(this=exp.Abs(this=value.copy()), expression=exp.Literal.number(_EXACT)),
+        exp.EQ(this=exp.Floor(this=value.copy()), expression=value.copy()),
+    )
+    return build_case((number, cast_to_text(try_cast(value, "BIGINT"))), default=cast_to_text(value.copy()))
+
+
+def _is_whole(type_name: str) -> bool:
+    return type_name.upper() in _WHOLE
+
+
+def _name(value: exp.Expr, name: str) -> exp.Expr:
+    return exp.alias_(value, name, quoted=True)
+
+
+def _name_key(place: int) -> str:
+    return f"key{place}"
