@@ -1,0 +1,40 @@
+"""Linked tables: no unit moves exact answers further than the bound, over random trees of tables with broken keys."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from benchmarks.row import Options, Row
+from benchmarks.trials.linked_neighbours import LARGEST, find_worst_move
+
+
+def rows(options: Options) -> Iterator[Row]:
+    """The rows of this module."""
+    if options.wants("neighbours-over"):
+        yield count_broken_bounds(40 if options.quick else 10_000)
+
+
+def count_broken_bounds(trees: int) -> Row:
+    """How many bounds some neighbour of a random tree breaks, or none of them reaches; and wrong numbers of rows."""
+    wrong, most, seen = 0, 2, []
+    cases = [(place, replaced) for place in (1, 2) for replaced in (False, True)]
+    with tempfile.TemporaryDirectory() as folder:
+        for place, replaced in cases:
+            worst = find_worst_move(Path(folder), trees=trees // len(cases), most=most, place=place, replaced=replaced)
+            moved = most * (2 if replaced else 1)
+            # The number of units moves by one; replaced, it stays, or a unit without rows of the table takes its place.
+            bounds = (moved, most * LARGEST, 1)
+            reached = (worst.l1, worst.total, worst.units)
+            wrong += sum(one != bound for one, bound in zip(reached, bounds, strict=True)) + len(worst.wrong)
+            seen.append(worst.trees)
+    return Row(
+        "neighbours-over",
+        ours=wrong,
+        goal=0,
+        unit="bounds",
+        how=f"every unit of {sum(seen):,} random trees of linked tables (seeds from 0) removed or replaced; keys "
+        "repeated, missing, leading nowhere and claimed by several; 1 and 2 links; L1 of counts, a sum, units: never more than "
+        "declared, and reached; and how many rows count",
+    )
