@@ -35,6 +35,6 @@ def count_broken_bounds(trees: int) -> Row:
         goal=0,
         unit="bounds",
         how=f"every unit of {sum(seen):,} random trees of linked tables (seeds from 0) removed or replaced; keys "
-        "repeated, missing, leading nowhere and claimed by several; 1 and 2 links; L1 of counts, a sum, units: never more than "
-        "declared, and reached; and how many rows count",
+        "repeated, missing, leading nowhere and claimed by several; 1 and 2 links; L1 of counts, a sum, units: never "
+        "more than declared, and reached; and how many rows count",
     )

@@ -132,7 +132,7 @@ def draw_tree(rng: np.random.Generator) -> Tree:
     return Tree(tuple(tables))
 
 
-def measure(schema: TableSchema, folder: Path, tree: Tree) -> NDArray[np.int64]:
+def measure(schema: TableSchema, folder: Path, tree: Tree, *, salt: str = "5a17") -> NDArray[np.int64]:
     """Exact numbers of one table, really opened: of rows, of those in each cell, of the sum, and of units."""
     for name, rows in zip(TABLES, tree.tables, strict=True):
         with (folder / f"{name}.csv").open("w", newline="") as file:
@@ -143,7 +143,7 @@ def measure(schema: TableSchema, folder: Path, tree: Tree) -> NDArray[np.int64]:
     )
     permit = ledger.reserve(schema.account, DiscreteLaplace(scale=Fraction(10), l1=1), key=None, digest="0" * 64)
     assert not isinstance(permit, SettledAnswer)
-    table = open_table(schema, Workspace(folder), ledger, salt="5a17")
+    table = open_table(schema, Workspace(folder), ledger, salt=salt)
     size = schema.domain["number"].size
     cells = Block(("number",), (np.append(np.arange(size), -1),))
     [whole], [counts] = (table.count_by_cell([one], permit) for one in (Block((), ()), cells))
