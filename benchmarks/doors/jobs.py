@@ -212,10 +212,11 @@ def job_kills(kills: int) -> Iterator[Row]:
         told: Counter[str] = Counter()
         with running(folder, SLOT_COUNTS_MS="1", JOBS="2") as server:
             trial = Trial(server, text, disk or outer)
+            alone = _time_one(trial)  # a failure may come at any time of a job, on a busy machine, too
             for number in range(kills):
                 while trial.open_jobs() < OPEN_JOBS:
                     trial.send(f"job-{len(trial.jobs)}", list(SPECS)[len(trial.jobs) % len(SPECS)])
-                time.sleep(chance.uniform(0.2, 4))
+                time.sleep(chance.uniform(0.05, 1.2) * alone)
                 name = failures[number % len(failures)]
                 FAILURES[name](trial)
                 told[name] += 1
@@ -236,6 +237,15 @@ def job_kills(kills: int) -> Iterator[Row]:
         f"{len(trial.jobs)} jobs of {len(SPECS)} tasks; {kinds}; {trial.again} sent again by their keys; wrong: {found}"
     )
     yield Row("job-kills", ours=sum(wrong.values()), goal=0, unit="cases", how=how)
+
+
+def _time_one(trial: Trial) -> float:
+    """Return how many seconds one job takes while nothing fails."""
+    start = time.monotonic()
+    trial.send("job-0", next(iter(SPECS)))
+    while trial.open_jobs():
+        time.sleep(0.1)
+    return time.monotonic() - start
 
 
 def _reserved(folder: Path) -> list[str]:

@@ -12,7 +12,7 @@ from starlette.requests import Request
 
 from siloquent.api import find_rows_file
 from siloquent.documents.tables import build_refresh_document
-from siloquent.errors import SchemaError
+from siloquent.errors import DataError, SchemaError
 from siloquent.fixes import RunCommand, build_fix, let_owner_run
 from siloquent.server.access.acts import write_act
 from siloquent.server.access.guard import require_open
@@ -36,6 +36,7 @@ async def refresh_rows(
         Refused: 401, the token was revoked meanwhile; 404; 422, the new rows or the table's own are not in a place that
             an owner may name.
         SchemaError, DataError: the rows do not fit the declaration or cannot be read; they stay as they were.
+        OSError: their copy cannot be written; they stay as they were.
         LedgerError: the declaration needs the owner's decision first.
     """
     house, folder = get_app_state(request), Path(request.app.state.folder)
@@ -51,6 +52,10 @@ async def refresh_rows(
         except SchemaError as wrong:
             if source is not None:
                 wrong.remedy = wrong.remedy.map(RunCommand, lambda one: _name_source(one, str(file), source))
+            raise
+        except DataError as failed:
+            if isinstance(failed.__cause__, OSError):  # the server's own disk, which is full or refuses the copy
+                raise failed.__cause__ from None
             raise
 
     async with house.room.hold_place(person.name):

@@ -200,6 +200,53 @@ def test_whatever_room_a_full_disk_has_left_each_charge_has_its_answer_and_nothi
     assert said.stat().st_size < 5_000, said.read_text()
 
 
+@pytest.mark.slow
+def test_whatever_room_a_full_disk_has_left_each_other_write_is_made_whole_or_not_at_all(disk: Path) -> None:
+    """Tokens, logins, shares, deletions, new rows: what was refused is as before, and is done once there is room."""
+    folder = job_workspace(disk / "w")
+    texts = [token(folder, name, role) for name, role in (("ana", "analyst"), ("boss", "owner"))]
+    with (
+        running(folder, SLOT_COUNTS_MS="1") as server,
+        client_of(server, texts[0]) as ana,
+        client_of(server, texts[1]) as boss,
+    ):
+        rows = b"ward,age,cost\n" + b"A,30,10\n" * 3_000
+        own, new = (boss.post("/v1/uploads", content=rows + more).json()["source"] for more in (b"", b"B,1,1\n"))
+        written = (folder / "schemas" / "visits.toml").read_text().replace("parquet:visits.parquet", own)
+        boss.put("/v1/tables/visits", json={"toml": written}).raise_for_status()
+        for room in ROOMS:
+            spare = boss.post("/v1/tokens", json={"name": f"old{room}", "role": "analyst"}).json()
+            shared, gone = (ask(ana, f"{what}{room}", QUESTION).json()["id"] for what in ("share", "delete"))
+            upload = boss.post("/v1/uploads", content=b"a,b\n1,2\n").json()["id"]
+            calls: dict[str, tuple[str, str, dict[str, Any]]] = {
+                "make": ("POST", "/v1/tokens", {"json": {"name": f"new{room}", "role": "analyst"}}),
+                "revoke": ("DELETE", f"/v1/tokens/{spare['id']}", {}),
+                "log in": ("POST", "/login", {"data": {"token": texts[0]}}),
+                "share": ("POST", f"/v1/releases/{shared}/share", {}),
+                "delete": ("DELETE", f"/v1/releases/{gone}", {}),
+                "drop": ("DELETE", f"/v1/uploads/{upload}", {}),
+                "refresh": ("POST", "/v1/tables/visits/refresh", {"json": {"source": new}}),
+            }
+            good = {"make": 201, "revoke": 204, "log in": 303, "share": 200, "delete": 200, "drop": 204, "refresh": 200}
+            with filled(disk, but=1024 * room):
+                found = {name: boss.request(method, path, **what) for name, (method, path, what) in calls.items()}
+            for name, one in found.items():
+                assert one.status_code in (good[name], 507), (room, name, one.text)
+                assert one.status_code != 507 or one.json()["spent"] == "nothing"
+            known = [one["name"] for one in boss.get("/v1/tokens").json()["tokens"]]
+            assert known.count(f"new{room}") == (found["make"].status_code == 201)
+            opens = httpx.get(f"{server.address}/v1/me", headers={"Authorization": f"Bearer {spare['token']}"})
+            assert opens.status_code == (401 if found["revoke"].status_code == 204 else 200)
+            wanted = ["revoke", "share", "delete", "refresh", *(["drop"] if found["drop"].status_code == 507 else [])]
+            for name in wanted:
+                method, path, what = calls[name]
+                assert boss.request(method, path, **what).status_code == good[name], (room, name)
+            assert not [one.name for part in ("uploads", "schemas") for one in (folder / part).glob(".*")]
+            assert [one for one in (folder / "uploads").iterdir() if one.name.startswith(upload)] == []
+            assert boss.post("/v1/tables/visits/check").json()["tables"][0]["rows"] == 3_001, room
+        assert boss.post("/v1/ledger/verify").json()["ok"]
+
+
 def send_job(client: httpx.Client, key: str) -> httpx.Response:
     return client.post("/v1/jobs", json={"task": "share", "spec": SPECS["share"]}, headers={"Idempotency-Key": key})
 
