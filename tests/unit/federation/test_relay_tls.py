@@ -211,6 +211,23 @@ def test_what_others_send_uses_up_no_receivers_rate(tmp_path: Path) -> None:
     place.stop()
 
 
+def test_a_role_that_leaves_while_it_sends_writes_no_log(place: Place, caplog: pytest.LogCaptureFixture) -> None:
+    context, before = place.bundle("north").build_client_context(), place.relay.requests.get("north", 0)
+    heads = [f"{method} {path}" for method, path, _ in ROUTES if method != "GET"]
+    for head in heads:
+        with (
+            socket.create_connection(("127.0.0.1", place.server.config.port)) as plain,
+            context.wrap_socket(plain, server_hostname="127.0.0.1") as channel,
+        ):
+            channel.sendall(f"{head} HTTP/1.1\r\nHost: x\r\nContent-Length: 300\r\n\r\nx".encode())
+            time.sleep(0.2)
+    until = time.monotonic() + LONG
+    while place.relay.requests.get("north", 0) < before + len(heads) and time.monotonic() < until:
+        time.sleep(0.05)
+    time.sleep(0.5)
+    assert [one for one in caplog.records if one.levelname == "ERROR" or one.exc_info] == []
+
+
 def test_an_envelope_that_is_fetched_again_and_again_is_counted(tmp_path: Path) -> None:
     place = Place(tmp_path, RelayRates(rate=1e-6, burst=10))
     place.store.open_session("office", SESSION, [m.name for m in MEMBERS], int(time.time()) + 600)

@@ -30,6 +30,7 @@ MAX_WAIT_SECONDS = 25.0
 MAX_JSON = 64 * 1024
 MAX_WHOLE = 2**63 - 1  # the largest integer that the store can hold
 SEQ = "Siloquent-Seq"
+CLIENT_LEFT = 499
 STATUS = {
     "message_conflict": 409,
     "aborted_by": 410,
@@ -194,6 +195,9 @@ class Relay:
         """Authenticate the caller before any route runs; every refusal is one problem document."""
 
         async def guarded(request: Request) -> Response:
+            from starlette.requests import ClientDisconnect
+            from starlette.responses import Response
+
             try:
                 kind, name, serial = getattr(request.state, "peer", ("", "", ""))
                 role = self._admit(kind, name, serial)
@@ -202,6 +206,8 @@ class Relay:
                 return await handler(request, kind, role)
             except SiloquentError as refused:
                 return _build_problem(refused)
+            except ClientDisconnect:  # nobody hears this, and a member could fill the log with it
+                return Response(status_code=CLIENT_LEFT)
             except ValueError:
                 return _build_problem(ProtocolError("bad_encoding"))
             except (sqlite3.Error, OSError) as failed:  # a locked or damaged file, or a full disk: the caller retries
