@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 
 from benchmarks.row import Options, Row
@@ -19,10 +20,11 @@ def rows(options: Options) -> Iterator[Row]:
 def count_broken_bounds(trees: int) -> Row:
     """How many bounds some neighbour of a random tree breaks, or none of them reaches; and wrong numbers of rows."""
     wrong, most, seen = 0, 2, []
-    cases = [(place, replaced) for place in (1, 2) for replaced in (False, True)]
+    cases = list(product((1, 2), (False, True), (False, True)))
     with tempfile.TemporaryDirectory() as folder:
-        for place, replaced in cases:
-            worst = find_worst_move(Path(folder), trees=trees // len(cases), most=most, place=place, replaced=replaced)
+        for place, replaced, joined in cases:
+            each = trees // len(cases)
+            worst = find_worst_move(Path(folder), trees=each, most=most, place=place, replaced=replaced, joined=joined)
             moved = most * (2 if replaced else 1)
             # The number of units moves by one; replaced, it stays, or a unit without rows of the table takes its place.
             bounds = (moved, most * LARGEST, 1)
@@ -35,6 +37,6 @@ def count_broken_bounds(trees: int) -> Row:
         goal=0,
         unit="bounds",
         how=f"every unit of {sum(seen):,} random trees of linked tables (seeds from 0) removed or replaced; keys "
-        "repeated, missing, leading nowhere and claimed by several; 1 and 2 links; L1 of counts, a sum, units: never "
-        "more than declared, and reached; and how many rows count",
+        "repeated, missing, leading nowhere and claimed by several; 1 and 2 links, alone and joined; L1 of counts, a "
+        "sum, units: never more than declared, and reached; and how many rows count",
     )

@@ -7,9 +7,10 @@ owner is one unit. Keys repeat, are missing, lead nowhere, and are claimed by se
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
 from fractions import Fraction
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from siloquent.privacy import Cost, DiscreteLaplace
 from siloquent.schema import Block, TableSchema
 from siloquent.schema.build import parse_schema
 from siloquent.schema.domains import DomainFolder
+from siloquent.schema.linked.joins import join_tables
 from siloquent.schema.workspace import Workspace
 
 LARGEST = 4
@@ -107,13 +109,29 @@ class Tree:
             tuple(tuple(row for row, owners in zip(rows, each, strict=True) if owners != only) for rows, each in kept)
         )
 
-    def count(self, place: int, *, most: int | None = None) -> int:
-        """The number of rows that count in a table if every unit has at most ``most``; None: all of them."""
-        owned: dict[str, int] = {}
-        for owners in self.find_owners()[place]:
-            for one in owners:
-                owned[one] = owned.get(one, 0) + 1
-        return sum(number if most is None else min(number, most) for number in owned.values())
+    def count(self, place: int, *, most: int, joined: bool = False) -> int:
+        """The number of rows that count in a table if every unit has at most ``most``.
+
+        Args:
+            joined: Of its join with all tables that it is linked through, where each pair of rows is one.
+        """
+        found: list[dict[str, int]] = [{above: 1} if above else {} for _, above, _ in self.tables[0]]
+        for above_rows, rows in pairwise(self.tables[: place + 1]):
+            known: dict[str, dict[str, int]] = {}
+            for (own, _, _), owners in zip(above_rows, found, strict=True):
+                _add_up(known.setdefault(own, {}), owners)
+            found = [known.get(above, {}) if above else {} for _, above, _ in rows]
+            if not joined:
+                found = [dict.fromkeys(owners, 1) for owners in found]
+        total: dict[str, int] = {}
+        for owners in found:
+            _add_up(total, owners)
+        return sum(min(number, most) for number in total.values())
+
+
+def _add_up(total: dict[str, int], more: dict[str, int]) -> None:
+    for unit, number in more.items():
+        total[unit] = total.get(unit, 0) + number
 
 
 def draw_tree(rng: np.random.Generator) -> Tree:
@@ -172,16 +190,25 @@ class WorstMove:
 
 
 def find_worst_move(
-    folder: Path, *, trees: int, most: int = 2, place: int = 2, replaced: bool = False, first: int = 0
+    folder: Path,
+    *,
+    trees: int,
+    most: int = 2,
+    place: int = 2,
+    replaced: bool = False,
+    joined: bool = False,
+    first: int = 0,
 ) -> WorstMove:
     """The largest changes between ``trees`` random trees (seeds ``first``, ...) and their neighbours.
 
     Args:
         place: The table that is asked about, from the unit outwards.
         replaced: Each unit gives way to another one, instead of being removed and added.
+        joined: The table is joined with all those that it is linked through.
     """
     adjacency = "replace-one" if replaced else "add-remove"
-    schema, worst = declare_tree(folder, most=most, adjacency=adjacency)[place], WorstMove()
+    declared, worst = declare_tree(folder, most=most, adjacency=adjacency), WorstMove()
+    schema = join_tables(declared[place], declared[:place]) if joined else declared[place]
     for seed in range(first, first + trees):
         whole = draw_tree(np.random.default_rng(seed))
         units = whole.list_units()
@@ -190,7 +217,7 @@ def find_worst_move(
         # Replaced: a tree without one unit, and the same one without another instead.
         tree, *others = [whole.remove(unit) for unit in units] if replaced else [whole, *map(whole.remove, units)]
         here = measure(schema, folder, tree)
-        if here[0] != tree.count(place, most=most) or here[-1] != tree.count(place, most=1):
+        if here[0] != tree.count(place, most=most, joined=joined) or here[-1] != tree.count(place, most=1):
             worst.wrong.append(f"seed {seed}: {here[0]} rows of {here[-1]} units count")
         for other in others:
             worst.see(here, measure(schema, folder, other))
@@ -200,24 +227,23 @@ def find_worst_move(
 
 def plant_smallest_owner(patch: Patch) -> None:
     """Plant: of the owners of a key that several claim, only the smallest owns its rows."""
-    build = linked_rows._stream_owners
+    select = linked_rows._select_parent
 
-    def stream_smallest(*args: Any) -> linked_rows.OwnerStream:
-        found = build(*args)
-        *keys, owner = (quote_name(name) for name in found.schema.names)
+    def select_smallest(keys: Any, added: Any, *, keeps_all: bool) -> exp.Query:
+        *columns, owner = (quote_name(name) for name, _, _ in keys)
         smallest = exp.alias_(exp.Min(this=owner), owner.name, quoted=True)
-        query = exp.select(*keys, smallest).from_(found.query.subquery("all_owners")).group_by(*keys)
-        return replace(found, query=query)
+        found = select(keys, added, keeps_all=keeps_all).subquery("all_owners")
+        return exp.select(*columns, smallest).from_(found).group_by(*columns)
 
-    patch(linked_rows, "_stream_owners", stream_smallest)
+    patch(linked_rows, "_select_parent", select_smallest)
 
 
 def plant_rank_of_a_key(patch: Patch) -> None:
     """Plant: the rows that count are chosen before the join: of each key of the parent instead of each unit."""
     rank = contribution_bounding._rank
 
-    def rank_before(columns: Sequence[SourceColumn], salt: str) -> exp.Window:
-        window = rank(columns, salt)
+    def rank_before(columns: Sequence[SourceColumn], salt: str, joined: Collection[str] = ()) -> exp.Window:
+        window = rank(columns, salt, joined)
         key = next((one for one in columns if one.attribute.name == "above"), None)
         if key is not None:
             window.set("partition_by", [quote_name(key.read_name), quote_name("u")])

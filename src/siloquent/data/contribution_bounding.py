@@ -6,7 +6,7 @@ change it. Proof and measurements: docs/explanation/contribution-bounding.md.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from sqlglot import exp
 
@@ -24,20 +24,26 @@ HASHED = ("text", "integer", "boolean")
 
 
 def select_bounded_rows(
-    columns: Sequence[SourceColumn], unit: Unit, *, salt: str, wanted: Sequence[SourceColumn]
+    columns: Sequence[SourceColumn],
+    unit: Unit,
+    *,
+    salt: str,
+    wanted: Sequence[SourceColumn],
+    joined: Collection[str] = (),
 ) -> exp.Select:
     """Return the rows that count, with ``wanted`` columns: indices (``index_name``), else as read (``read_name``).
 
     Args:
         columns: All columns of the table: together they decide which rows of a user count.
         salt: Hex text, fixed for the epoch.
+        joined: The attributes joined from other tables: they only break ties, so that a join chooses the same rows.
     """
     shown = [_select_column(column) for column in wanted] or [_NOTHING.copy()]
     if unit.kind == "row":
         return exp.select(*shown).from_(select_indexed(wanted).subquery("placed"))
     placed = select_indexed(columns, user=next(c for c in columns if c.attribute.name == unit.column))
     ranked = (
-        exp.select("*", exp.alias_(_rank(columns, salt), _RANK, quoted=True))
+        exp.select("*", exp.alias_(_rank(columns, salt, joined), _RANK, quoted=True))
         .from_(placed.subquery("placed"))
         .where(exp.not_(exp.Is(this=quote_name(_USER), expression=exp.Null())))
         .where(exp.Anonymous(this=IN_PART, expressions=[quote_name(_USER)]))
@@ -88,7 +94,7 @@ def select_indexed(columns: Sequence[SourceColumn], *, user: SourceColumn | None
     return join_lookups(select_as_read(columns), columns, *shown)
 
 
-def _rank(columns: Sequence[SourceColumn], salt: str) -> exp.Window:
+def _rank(columns: Sequence[SourceColumn], salt: str, joined: Collection[str] = ()) -> exp.Window:
     """Return 1, 2, ... within a user, in an order that depends only on that user's rows and the salt.
 
     The hash makes the choice as good as random; the further keys make the order total up to identical rows, in case two
@@ -97,10 +103,15 @@ def _rank(columns: Sequence[SourceColumn], salt: str) -> exp.Window:
     places = [quote_name(c.index_name) for c in columns if c.attribute.is_countable]
     others = [c for c in columns if not c.attribute.is_countable]
     digests = [_hash_column(c) for c in others if c.kind in HASHED]
+    own = [c for c in columns if c.attribute.name not in joined]
+    hashed = [
+        *(quote_name(c.index_name) for c in own if c.attribute.is_countable),
+        *(_hash_column(c) for c in own if not c.attribute.is_countable and c.kind in HASHED),
+    ]
     raw = [quote_name(c.read_name) for c in others if c.kind not in HASHED]
-    parts = [exp.Literal.string(salt), *(exp.cast(p.copy(), "VARCHAR") for p in places), *(d.copy() for d in digests)]
-    joined = exp.func("CONCAT_WS", exp.func("CHR", exp.Literal.number(31)), *parts, dialect="duckdb")
-    keys = [exp.MD5(this=joined), *places, *digests, *raw]
+    parts = [exp.Literal.string(salt), *(exp.cast(p, "VARCHAR") if isinstance(p, exp.Column) else p for p in hashed)]
+    text = exp.func("CONCAT_WS", exp.func("CHR", exp.Literal.number(31)), *parts, dialect="duckdb")
+    keys = [exp.MD5(this=text), *places, *digests, *raw]
     return exp.Window(
         this=exp.RowNumber(),
         partition_by=[quote_name(_USER)],

@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from siloquent.data.column_mapping import map_columns
-from siloquent.data.contribution_bounding import select_as_read
-from siloquent.data.engines.base import IN_PART, OWN_ROWS, OWNERS
-from siloquent.data.format_sql import drop_missing
+from siloquent.data.engines.base import IN_PART, OWN_ROWS, OWNERS, SOURCE
+from siloquent.data.format_sql import drop_missing, is_rewritten, select_rewritten
 from siloquent.data.index_sql import SourceColumn, build_case, cast_to_text, quote_name, read_column, try_cast
 from siloquent.schema import Domain, TableSchema, Unit
 
@@ -25,6 +24,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from siloquent.data.engines.base import Engine
+    from siloquent.data.engines.duckdb import DuckDBEngine
+    from siloquent.schema.table import Link
 
 _OWNER, _OWN = "owner", "own"
 _WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER")
@@ -34,14 +35,14 @@ _EXACT = 2**53
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OwnerStream:
-    """A parent's keys with their owners, read anew from its engine each time."""
+    """A parent's keys with their owners and columns, read anew from its engine each time."""
 
     engine: Engine
     query: exp.Query
     schema: pa.Schema
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """Return a new Arrow stream of all keys and owners."""
+        """Return a new Arrow stream of all of them."""
         import pyarrow as pa
 
         batches = (batch.cast(self.schema) for batch in self.engine.read_batches(self.query))
@@ -56,10 +57,12 @@ class LinkedRows:
     """
 
     schema: TableSchema
-    parent: Engine
+    parent: DuckDBEngine
 
     def build_view(self, columns: Mapping[str, str]) -> tuple[exp.Query, OwnerStream]:
         """Build the rows with their owners as a query over ``OWN_ROWS`` and ``OWNERS``, and the latter relation.
+
+        In a relation that a question joins, rows have the parent's columns as well, and are left out without a parent.
 
         Args:
             columns: The columns of the table's own rows with DuckDB's names of their types.
@@ -69,15 +72,25 @@ class LinkedRows:
         link = self.schema.link
         assert link is not None
         theirs = self.parent.list_columns()
-        own = {one.attribute.name: one for one in map_columns(leave_owner_out(self.schema), columns)}
+        own = {one.attribute.name: one for one in map_columns(leave_parent_out(self.schema), columns)}
         others = {one.attribute.name: one for one in map_columns(link.parent, theirs)}
         pairs = [(own[child], others[parent]) for child, parent in link.on]
         whole = [_is_whole(columns[child.source]) and _is_whole(theirs[other.source]) for child, other in pairs]
+        parent_keys = [
+            (_name_key(place), other, is_whole)
+            for place, ((_, other), is_whole) in enumerate(zip(pairs, whole, strict=True))
+        ]
         owner = others[link.parent.unit.column]
-        are_whole = [*whole, _is_whole(theirs[owner.source])]
-        stream = _stream_owners(self.parent, [*(other for _, other in pairs), owner], are_whole)
-        named = self.schema.unit.column
-        kept = [column for column in columns if column.casefold() != named.casefold()]
+        if link.owns:
+            parent_keys.append((_OWNER, owner, _is_whole(theirs[owner.source])))
+        added = _list_stored(link, others)
+        query = _select_parent(parent_keys, added, keeps_all=link.columns is not None)
+        stream = OwnerStream(self.parent, query, self.parent.describe(query))
+        shown = [(name, name) for name in added]
+        shown += [(_OWNER, self.schema.unit.column)] if link.owns else []
+
+        taken = {name.casefold() for _, name in shown}
+        kept = [column for column in columns if column.casefold() not in taken]
         keys = [
             _name(drop_missing(child, _build_key(read_column(child), child, is_whole)), _name_key(place))
             for place, ((child, _), is_whole) in enumerate(zip(pairs, whole, strict=True))
@@ -87,9 +100,12 @@ class LinkedRows:
             exp.EQ(this=quote_name(name, _OWN), expression=quote_name(name, OWNERS))
             for name in map(_name_key, range(len(pairs)))
         ]
-        shown = [quote_name(column, _OWN) for column in kept]
-        joined = exp.select(*shown, _name(quote_name(_OWNER, OWNERS), named)).from_(rows)
-        return joined.join(exp.to_table(OWNERS), on=exp.and_(*same), join_type="LEFT"), stream
+        joined = exp.select(
+            *(quote_name(column, _OWN) for column in kept),
+            *(_name(quote_name(_name_added(name), OWNERS), shown_as) for name, shown_as in shown),
+        ).from_(rows)
+        kind = "LEFT" if link.columns is None else "INNER"
+        return joined.join(exp.to_table(OWNERS), on=exp.and_(*same), join_type=kind), stream
 
     def is_current(self) -> bool:
         """Return whether the sources of all tables on the way to the unit are still those that were opened."""
@@ -113,32 +129,44 @@ def count_keys_of_several(engine: Engine, keys: int) -> int:
     return int(engine.aggregate(counted).column("n")[0].as_py())
 
 
-def leave_owner_out(schema: TableSchema) -> TableSchema:
-    """Return a linked table as its own rows have it: without the attribute of its owner."""
-    own = Domain(tuple(one for one in schema.domain if one.name != schema.unit.column))
-    return replace(schema, domain=own, unit=Unit(), link=None)
+def leave_parent_out(schema: TableSchema) -> TableSchema:
+    """Return a linked table as its own rows have it: without the attributes that come from its parent."""
+    link = schema.link
+    assert link is not None
+    theirs = {*(link.columns or ()), *([schema.unit.column] if link.owns else [])}
+    own = Domain(tuple(one for one in schema.domain if one.name not in theirs))
+    return replace(schema, name=schema.name.partition("+")[0], domain=own, unit=Unit(), link=None, constraints=())
 
 
-def _stream_owners(engine: Engine, columns: Sequence[SourceColumn], are_whole: Sequence[bool]) -> OwnerStream:
-    """Return the parent's distinct keys and owners: an owner who has a key twice there owns a child's row once.
+def _list_stored(link: Link, others: Mapping[str, SourceColumn]) -> dict[str, SourceColumn]:
+    """Return the stored columns of the parent that the joined attributes are read from, by their attributes' names."""
+    names = [link.parent.domain[name] for name in link.columns or ()]
+    return {stored: others[stored] for one in names if (stored := one.argument if one.function else one.name)}
+
+
+def _select_parent(
+    keys: Sequence[tuple[str, SourceColumn, bool]], added: Mapping[str, SourceColumn], *, keeps_all: bool
+) -> exp.Query:
+    """Return the parent's keys with their owners, and its ``added`` columns as every source has them.
+
+    Without columns the pairs are distinct: an owner who has a key twice there owns a child's row once. With them each
+    row is there, as in SQL's join.
 
     Args:
-        columns: The keys, and last the owner.
-        are_whole: Which of them are compared as whole numbers.
+        keys: The names, columns and kinds of keys and of the owner: whether they are compared as whole numbers.
     """
-    import pyarrow as pa
-
-    names = [*map(_name_key, range(len(columns) - 1)), _OWNER]
-    shown = [
-        _name(_build_key(quote_name(column.read_name), column, is_whole), name)
-        for column, is_whole, name in zip(columns, are_whole, names, strict=True)
-    ]
-    rows = exp.select(*shown).from_(select_as_read([*dict.fromkeys(columns)]).subquery("as_read"))
-    known = [exp.not_(exp.Is(this=quote_name(name), expression=exp.Null())) for name in names]
-    part = exp.Anonymous(this=IN_PART, expressions=[quote_name(_OWNER)])
-    query = exp.select(*map(quote_name, names)).distinct().from_(rows.subquery("keys")).where(*known, part)
-    fields = [(name, pa.int64() if is_whole else pa.string()) for name, is_whole in zip(names, are_whole, strict=True)]
-    return OwnerStream(engine, query, pa.schema(fields))
+    columns = [*dict.fromkeys((*(column for _, column, _ in keys), *added.values()))]
+    stored: exp.Expr = exp.to_table(SOURCE)
+    if any(is_rewritten(column) for column in columns):
+        stored = select_rewritten(columns, raw=False).subquery("rewritten")
+    shown = [_name(_build_key(read_column(column), column, is_whole), name) for name, column, is_whole in keys]
+    shown += [_name(quote_name(column.source), _name_added(name)) for name, column in added.items()]
+    rows = exp.select(*shown).from_(stored)
+    known: list[exp.Expr] = [exp.not_(exp.Is(this=quote_name(name), expression=exp.Null())) for name, _, _ in keys]
+    if keys[-1][0] == _OWNER:
+        known.append(exp.Anonymous(this=IN_PART, expressions=[quote_name(_OWNER)]))
+    query = exp.select("*").from_(rows.subquery("keys")).where(*known)
+    return query if keeps_all else query.distinct()
 
 
 def _build_key(value: exp.Expr, column: SourceColumn, is_whole: bool) -> exp.Expr:
@@ -160,6 +188,10 @@ def _is_whole(type_name: str) -> bool:
 
 def _name(value: exp.Expr, name: str) -> exp.Expr:
     return exp.alias_(value, name, quoted=True)
+
+
+def _name_added(name: str) -> str:
+    return name if name == _OWNER else f"added_{name}"
 
 
 def _name_key(place: int) -> str:

@@ -369,7 +369,9 @@ class PrivateTable:
                 self._engine.look_up(column.lookup, column.attribute.values)
 
     def _select_bounded(self, wanted: Sequence[SourceColumn]) -> exp.Select:
-        return select_bounded_rows(self._columns, self._schema.unit, salt=self._salt, wanted=wanted)
+        link = self._schema.link
+        joined = (link.columns or ()) if link is not None else ()
+        return select_bounded_rows(self._columns, self._schema.unit, salt=self._salt, wanted=wanted, joined=joined)
 
     def _select_rows(self, chosen: list[SourceColumn]) -> exp.Query:
         """Return the rows that count with ``chosen``, from the kept indices if they hold all requested columns."""

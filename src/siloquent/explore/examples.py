@@ -13,6 +13,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from siloquent.errors import AccuracyUnreachable, RequestError, SiloquentError, SyntaxProblem
+from siloquent.explore.linked_joins import bind_joins, list_linked_tables
 from siloquent.explore.mending.search import mend
 from siloquent.explore.plan.steps import plan_query
 from siloquent.explore.spec import parse, parse_unstated
@@ -45,10 +46,12 @@ def read_question(session: WorkspaceSession, text: str, *, may_see: Callable[[st
     Raises:
         RequestError: as for ``parse``, with an answerable query as its fix.
     """
+    linked = list_linked_tables(session, may_see)
     with reading(session, text, may_see=may_see):
-        query = parse_unstated(text)
+        query = parse_unstated(text, linked=linked)
         if isinstance(query.promise, Unstated) and not _has_default(session, query.table):
-            query = parse(text)  # refused, where the clause should stand
+            query = parse(text, linked=linked)  # refused, where the clause should stand
+    query = bind_joins(session, query)
     names = [name for name in session.list_tables() if may_see(name)]
     meant = [name for name in names if name.casefold() == query.table.casefold()]
     return replace(query, table=meant[0]) if query.table not in names and len(meant) == 1 else query

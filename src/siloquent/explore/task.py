@@ -19,6 +19,7 @@ from siloquent.explore.estimate import (
     reads_rows,
     rehearse,
 )
+from siloquent.explore.linked_joins import bind_joins
 from siloquent.explore.measure import measure
 from siloquent.explore.plan.cells.distinct import describe_distinct
 from siloquent.explore.plan.explain import Explanation, describe_rows_left_out, explain_course
@@ -130,6 +131,7 @@ def prepare(session: WorkspaceSession, query: Query, *, key: str | None = None) 
     Raises:
         As for ``answer``, except that a too small budget is explained instead.
     """
+    query = bind_joins(session, query)
     schema = session.schema(query.table)
     query = resolve_names(state_accuracy(session, query), schema)
     charge = build_charge(session, query, session.get_account(query.table), key=key)

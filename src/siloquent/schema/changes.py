@@ -104,11 +104,13 @@ def _describe_links(schema: TableSchema) -> list[str]:
     told = [f"at most {schema.unit.max_rows} rows of one {schema.unit.column}"]
     while (link := schema.link) is not None:
         schema = link.parent
-        names = {other for _, other in link.on} | ({schema.unit.column} if schema.link is None else set())
+        names = {*(other for _, other in link.on), *(link.columns or ())}
+        names |= {schema.unit.column} if schema.link is None else set()
         columns = [_describe_column(schema.domain[name]) for name in sorted(names)]
         reading = "" if schema.reading.is_plain else schema.reading.digest().hex()[:16]
-        facts = [schema.source, schema.version, reading, schema.unit.column, columns]
-        told += [str(link), hashlib.sha256(json.dumps(facts).encode("utf-8", "surrogateescape")).hexdigest()[:32]]
+        facts = [schema.source, schema.version, reading, schema.unit.column, link.columns, columns]
+        text = json.dumps(facts).encode("utf-8", "surrogateescape")
+        told += [str(link), hashlib.sha256(text).hexdigest()[:32]]
     return told
 
 

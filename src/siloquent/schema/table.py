@@ -188,11 +188,15 @@ def format_fraction(value: Fraction) -> str:
 class Link:
     """A table's rows belong to the owners of the rows of ``parent`` that have the same key.
 
-    ``on``: the pairs of this table's column and the parent's that are equal.
+    ``on``: the pairs of this table's column and the parent's that are equal. ``columns``: the parent's columns that are
+    joined to these rows, of a relation that a question joins; None: only owners are. ``owns``: whether the owners are
+    the parent's; otherwise a column of this table names its own.
     """
 
     parent: TableSchema
     on: tuple[tuple[str, str], ...]
+    columns: tuple[str, ...] | None = None
+    owns: bool = True
 
     def __str__(self) -> str:
         return f"via {self.parent.name} on {', '.join(f'{own} = {other}' for own, other in self.on)}"
@@ -232,7 +236,8 @@ class TableSchema(Readable):
         return self.extended or self
 
     def __post_init__(self) -> None:
-        if not self.name.isidentifier() or len(self.name) > 64:
+        names = self.name.split("+") if self.link is not None and self.link.columns is not None else [self.name]
+        if not all(name.isidentifier() and len(name) <= 64 for name in names):
             raise SchemaError(f"A table's name must be 1 to 64 letters, digits and _, not {self.name[:20]!r}.")
         if self.unit.kind != "row":
             self._check_unit()

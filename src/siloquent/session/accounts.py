@@ -117,7 +117,7 @@ class SessionAccounts:
         """
         name = table
         if self._find_account(account) is not None:
-            if name in self.list_tables() and self.schema(name).account == account.partition("/")[0]:
+            if name.partition("+")[0] in self.list_tables() and self.schema(name).account == account.partition("/")[0]:
                 self.record_declaration(name)
             return
         line = self._list_charged(name)
@@ -202,7 +202,7 @@ class SessionAccounts:
             table: The table that the entry is about.
         """
         whole = account.partition("/")[0]
-        if table not in self.list_tables():
+        if table.partition("+")[0] not in self.list_tables():
             return self._declared.find_replacement(whole, seq)
         schema = self.schema(table)
         found = (

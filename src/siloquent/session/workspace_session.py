@@ -21,6 +21,7 @@ from siloquent.fixes import UseOption, WriteLines, build_fix, run
 from siloquent.ledger import Ledger, MemoryLedger
 from siloquent.ledger.declared import Refresh
 from siloquent.schema import AccuracyDefaults, ForeignKey, TableSchema
+from siloquent.schema.linked.joins import PLUS, join_tables
 from siloquent.schema.workspace import Workspace
 from siloquent.session.accounts import SessionAccounts
 
@@ -65,6 +66,7 @@ class WorkspaceSession(SessionAccounts):
         self._closed = False
         self._schemas: dict[str, tuple[bytes, TableSchema]] = {}
         self._domains: dict[str, DomainFolder] = {}
+        self._joined: dict[str, tuple[TableSchema, list[TableSchema], TableSchema]] = {}
         self._public: dict[str, tuple[object, ...]] = {}
         self._frames: dict[str, tuple[TableSchema, object]] = {}
         self._tables: dict[str, tuple[TableSchema, PrivateTable]] = {}
@@ -97,6 +99,8 @@ class WorkspaceSession(SessionAccounts):
             SchemaError: its file is invalid; the message says where.
         """
         self._require_open()
+        if PLUS in name:
+            return self._join(name)
         if name in self._frames:
             return self._frames[name][0]
         if name not in self.list_tables():
@@ -127,6 +131,14 @@ class WorkspaceSession(SessionAccounts):
             self._public[name] = stamps
         return self._schemas[name][1]
 
+    def _join(self, name: str) -> TableSchema:
+        """Return the relation ``name`` of linked tables, which a question joins; the same while they are unchanged."""
+        base, *others = (self.schema(one) for one in name.split(PLUS))
+        known = self._joined.get(name)
+        if known is None or known[0] is not base or any(a is not b for a, b in zip(known[1], others, strict=True)):
+            self._joined[name] = known = (base, others, join_tables(base, others))
+        return known[2]
+
     def load_epoch_schema(self, name: str, epoch: int) -> TableSchema:
         """Return the declaration of ``name`` in another epoch, if only the epoch's number has changed."""
         from siloquent.schema.domains import DomainFolder, inline_domains
@@ -135,6 +147,9 @@ class WorkspaceSession(SessionAccounts):
         schema = self.schema(name)
         if name in self._frames:
             return schema
+        if PLUS in name:
+            base, *others = (self.load_epoch_schema(one, epoch) for one in name.split(PLUS))
+            return join_tables(base, others)
         text = self.workspace.get_schema_file(name).read_text(encoding="utf-8")
         if schema.unit.kind == "shared":
             from siloquent.schema.build import parse_schema
@@ -358,7 +373,8 @@ class WorkspaceSession(SessionAccounts):
             self._tables.pop(name)[1].close()
 
     def _compute_salt(self, schema: TableSchema) -> str:
-        text = f"{self.ledger.id}|{schema.name}|{schema.budget.epoch}"
+        table = schema.name.partition(PLUS)[0]  # a join counts the same rows
+        text = f"{self.ledger.id}|{table}|{schema.budget.epoch}"
         return hashlib.sha256(text.encode()).hexdigest()
 
 

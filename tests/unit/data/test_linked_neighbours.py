@@ -25,10 +25,20 @@ from unit.linked_shop import UNIT, write_shop
 @pytest.mark.slow
 @pytest.mark.parametrize("place", [1, 2])
 @pytest.mark.parametrize("replaced", [False, True])
-def test_one_unit_moves_answers_by_the_bound_and_no_further(tmp_path: Path, place: int, replaced: bool) -> None:
-    worst = find_worst_move(tmp_path, trees=60, most=2, place=place, replaced=replaced)
+@pytest.mark.parametrize("joined", [False, True])
+def test_one_unit_moves_answers_no_further_than_the_bound(
+    tmp_path: Path, place: int, replaced: bool, joined: bool
+) -> None:
+    worst = find_worst_move(tmp_path, trees=60, most=2, place=place, replaced=replaced, joined=joined)
     bounds = (4 if replaced else 2, 2 * LARGEST, 1)
     assert all(seen <= bound for seen, bound in zip((worst.l1, worst.total, worst.units), bounds, strict=True))
+    assert not worst.wrong
+
+
+def test_one_unit_moves_answers_about_a_join_by_the_bound(tmp_path: Path) -> None:
+    worst = find_worst_move(tmp_path, trees=3, most=2, place=2, joined=True)
+    assert (worst.l1, worst.units) == (2, 1)
+    assert worst.total <= 2 * LARGEST
     assert not worst.wrong
 
 

@@ -161,6 +161,12 @@ class DuckDBEngine:
             return is_whole
 
     @hide_failures
+    def describe(self, query: exp.Query) -> pa.Schema:
+        """Return the columns of the rows of ``query``; reads none of them."""
+        with self._lock:
+            return self._connection.sql(f"{Part().sql(query, self._views)} LIMIT 0").to_arrow_reader().schema
+
+    @hide_failures
     def look_up(self, name: str, values: Sequence[str]) -> None:
         """Make the public ``values`` a relation ``name`` with the columns value and place."""
         import pyarrow as pa

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from siloquent.data.column_mapping import get_family, require_types
 from siloquent.data.digests import prepare_file_digest, prepare_frame_digest, prepare_name_digest
 from siloquent.data.engines.base import Engine, ReadLimits
-from siloquent.data.linked_rows import LinkedRows, leave_owner_out
+from siloquent.data.linked_rows import LinkedRows, leave_parent_out
 from siloquent.errors import SchemaError
 
 if TYPE_CHECKING:
     import duckdb
 
-    from siloquent.data.engines.duckdb import Streamable
+    from siloquent.data.engines.duckdb import DuckDBEngine, Streamable
     from siloquent.data.sources.files import SourceParts
     from siloquent.schema import TableSchema
     from siloquent.schema.value_formats import Family, ValueFormat
@@ -42,10 +42,10 @@ def open_source(
     if schema.link is None:
         return _open_engine(schema, workspace, frame, limits, None)
     _require_joinable(schema)
-    parent = open_source(schema.link.parent, workspace, limits=limits)
+    parent = cast("DuckDBEngine", open_source(schema.link.parent, workspace, limits=limits))  # of Spark was refused
     try:
         linked = LinkedRows(schema, parent)
-        return _open_engine(leave_owner_out(schema), workspace, frame, limits, linked)
+        return _open_engine(leave_parent_out(schema), workspace, frame, limits, linked)
     except BaseException:  # allowed: whatever went wrong, the parent's engine is let go and it is raised again
         parent.close()
         raise

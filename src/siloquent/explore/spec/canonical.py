@@ -57,7 +57,7 @@ _LATER = frozenset(
     (
         *("others", "join", "more", "at_least", "of", "presentation", "renamed", "order", "limit", "offset"),
         *("descending", "nulls_first", "test", "shown", "kept", "groups_each", "computed", "hidden"),
-        *("default_share", "sets"),
+        *("default_share", "sets", "joins", "on"),
     )
 )
 """Fields added after the first ledgers."""

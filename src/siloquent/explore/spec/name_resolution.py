@@ -138,6 +138,18 @@ def read_code(attribute: Attribute, constant: Any) -> Any:
     return constant
 
 
+def list_names(query: Query) -> set[str]:
+    """Return all names of attributes in ``query``, in lower case."""
+    found: set[str] = set()
+
+    def note(name: str) -> str:
+        found.add(name.casefold())
+        return name
+
+    _Rewriter(attribute=note).rewrite(query)
+    return found
+
+
 def replace_columns(query: Query, expression: Callable[[Column], Any]) -> Query:
     """Return ``query`` with ``expression`` applied to every attribute in its keys and conditions."""
     return _Rewriter(column=expression).rewrite(query)  # type: ignore[no-any-return]

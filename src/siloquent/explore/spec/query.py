@@ -286,6 +286,8 @@ class Query:
     further items, each with its own bound. ``presentation``: names, order and number of the shown rows, free.
     ``groups_each``: the number of groups in which COUNT(DISTINCT user) counts a user; None for the default.
     ``default_share``: the promise is a default, and may cost at most this many hundredths of the remaining budget.
+    ``joins``: linked tables that are joined, and ``on`` the columns that are said to be equal, until a session names
+    the relation of all of them as ``table``.
     """
 
     table: str
@@ -305,6 +307,8 @@ class Query:
     presentation: Presentation | None = None
     groups_each: int | None = None
     default_share: Decimal | None = None
+    joins: tuple[str, ...] = ()
+    on: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self) -> None:
         check_name(self.table, "table")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import uuid
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from siloquent.errors import RequestError
@@ -17,6 +19,9 @@ if TYPE_CHECKING:
     from siloquent.api import SupportsQuery
     from siloquent.explore import Answer, Query
     from siloquent.schema import AccuracyDefaults
+
+MAX_TEXT = 2**16
+"""A longer text is not searched for names of tables."""
 
 
 class AskingVerbs(ApiClient):
@@ -84,7 +89,14 @@ class AskingVerbs(ApiClient):
         """
         from siloquent.explore.spec import parse_unstated
 
-        return parse_unstated(text)
+        try:
+            return parse_unstated(text)
+        except RequestError:
+            with suppress(RequestError):  # which tables are linked is known at the server
+                query = parse_unstated(text, linked=re.findall(r"\w+", text[:MAX_TEXT]))
+                if query.joins:
+                    return query
+            raise
 
 
 def render_question(question: str | Query | SupportsQuery) -> str:

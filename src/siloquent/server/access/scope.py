@@ -24,6 +24,7 @@ def require_declared(session: Any, person: Principal, table: str) -> None:
     Raises:
         Refused: 404.
     """
-    require_table(person, table)
-    if not person.sees_all and table not in session.list_tables():
-        raise build_not_found()
+    for name in table.split("+"):  # a question may join linked tables
+        require_table(person, name)
+        if not person.sees_all and name not in session.list_tables():
+            raise build_not_found()

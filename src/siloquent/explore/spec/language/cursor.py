@@ -28,8 +28,9 @@ _MAX_WORD_LENGTH = 40
 class Cursor:
     """A reader of one text from left to right that never goes back, so that parsing is linear in its length."""
 
-    def __init__(self, text: str, *, takes_unstated: bool = False) -> None:
+    def __init__(self, text: str, *, takes_unstated: bool = False, linked: Collection[str] = ()) -> None:
         self.takes_unstated = takes_unstated  # whether the accuracy may be left out
+        self.linked = {name.casefold() for name in linked}  # tables that share a unit, which may be joined
         self._tokens = split_tokens(text)
         self._place = 0
         self._depth = 0

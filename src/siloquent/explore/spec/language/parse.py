@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import lru_cache
 from typing import TypeVar
 
@@ -21,9 +21,11 @@ from siloquent.explore.spec.query import Query
 _Read = TypeVar("_Read")
 
 
-def parse(text: str) -> Query:
+def parse(text: str, *, linked: Collection[str] = ()) -> Query:
     """Parse the query ``text``, in SQL or BIN.
 
+    Args:
+        linked: As in ``parse_unstated``.
     Raises:
         SyntaxProblem: the syntax is invalid; ``position`` and ``expected`` say where and why.
         RequestError: the query is not supported; ``fix`` is an alternative.
@@ -31,12 +33,18 @@ def parse(text: str) -> Query:
     >>> parse("SELECT ward, COUNT(*) FROM visits GROUP BY ward ERROR 200").kind
     'wcq'
     """
-    return _short(text) if len(text) <= _SHORT else _read_whole(text, _read_question)
+    if linked or len(text) > _SHORT:
+        return _read_whole(text, _read_question, linked=linked)
+    return _short(text)
 
 
-def parse_unstated(text: str) -> Query:
-    """Parse ``text`` as ``parse`` does; its accuracy may be left out, and is then ``Unstated``."""
-    return _read_whole(text, _read_question, takes_unstated=True)
+def parse_unstated(text: str, *, linked: Collection[str] = ()) -> Query:
+    """Parse ``text`` as ``parse`` does; its accuracy may be left out, and is then ``Unstated``.
+
+    Args:
+        linked: The tables that share a unit with others, and may be joined with them.
+    """
+    return _read_whole(text, _read_question, takes_unstated=True, linked=linked)
 
 
 def parse_sql(text: str) -> Query:
@@ -101,9 +109,11 @@ def _read_unqualified(cursor: Cursor, read: Callable[[Cursor], _Read]) -> _Read:
     return found
 
 
-def _read_whole(text: str, read: Callable[[Cursor], _Read], *, takes_unstated: bool = False) -> _Read:
+def _read_whole(
+    text: str, read: Callable[[Cursor], _Read], *, takes_unstated: bool = False, linked: Collection[str] = ()
+) -> _Read:
     try:
-        cursor = Cursor(text, takes_unstated=takes_unstated)
+        cursor = Cursor(text, takes_unstated=takes_unstated, linked=linked)
         found = read(cursor)
         cursor.finish()
     except RecursionError:

@@ -98,7 +98,11 @@ def _render_select(query: Query) -> str:
     aliases = query.presentation.renamed if query.presentation is not None else ()
     shown = [f"{name} AS {render_name(alias)}" if alias else name for name, alias in zip_longest(names, aliases)]
     items = [*shown, *_render_values(query)]
-    where = f" WHERE {render_predicate(query.where)}" if query.where else ""
+    conditions = [f"{render_name(own)} = {render_name(other)}" for own, other in query.on]
+    if query.where:
+        text = render_predicate(query.where)
+        conditions.append(f"({text})" if conditions and isinstance(query.where, Or) else text)
+    where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
     # By position if a key is renamed: its new name may be that of another attribute.
     keyed = [str(place + 1) for place in range(len(names))] if aliases else names
     sets = query.workload.sets if isinstance(query.workload, GroupBy) else ()
@@ -106,7 +110,8 @@ def _render_select(query: Query) -> str:
     grouped = f"GROUPING SETS ({', '.join(listed)})" if listed else ", ".join(keyed)
     groups = f" GROUP BY {grouped}" if names else ""
     join = f" JOIN {render_name(query.join.table)} USING ({render_name(query.join.key)})" if query.join else ""
-    return f"SELECT {', '.join(items)} FROM {render_name(query.table)}{join}{where}{groups}"
+    tables = ", ".join(map(render_name, (query.table, *query.joins)))
+    return f"SELECT {', '.join(items)} FROM {tables}{join}{where}{groups}"
 
 
 def _render_values(query: Query) -> list[str]:

@@ -75,7 +75,7 @@ def _read_view(cursor: Cursor, views: Views, read_groups: ReadGroups) -> View:
     before = len(cursor.qualifiers)
     columns, has_others = _read_columns(cursor)
     source = read_source(cursor, views, read_groups)
-    if source.listed or source.groups is not None:
+    if source.listed or source.joins or source.groups is not None:
         _refuse_rows(cursor)
     where = read_predicate(cursor) if cursor.take("WHERE") else None
     if not cursor.is_at(")"):
@@ -155,17 +155,68 @@ def _join_tables(cursor: Cursor, view: View | None, table: str, names: tuple[str
         raise cursor.build_refusal(WHY_NOT["JOIN"])
     if cursor.is_at("INNER") and cursor.following.word == "JOIN":
         cursor.advance()
+    is_linked = view is None and table.casefold() in cursor.linked
     if cursor.take("JOIN"):
         other, aliases = _read_aliased_table(cursor)
         names = (*names, *aliases)
+        if is_linked and other.casefold() in cursor.linked:
+            return _join_linked(cursor, Source(table, None, names, joins=(other,), on=_read_on(cursor)))
         join = Join(other, _read_join_key(cursor, table, other))
     listed = ""
     if join is None and cursor.take(","):
         listed, aliases = _read_aliased_table(cursor)
         names = (*names, *aliases)
+        if is_linked and listed.casefold() in cursor.linked:
+            return _join_linked(cursor, Source(table, None, names, joins=(listed,)))
     if cursor.is_at(",", "JOIN", "INNER"):
         raise cursor.build_refusal(WHY_NOT["JOIN"])
     return Source(table, join, names, listed, view)
+
+
+def _join_linked(cursor: Cursor, source: Source) -> Source:
+    """Parse further linked tables: ``, orders o`` or ``JOIN orders o ON ...`` or ``USING (...)``."""
+    while cursor.is_at(",", "JOIN", "INNER"):
+        is_listed = bool(cursor.take(","))
+        if not is_listed:
+            cursor.take("INNER")
+            cursor.expect("JOIN")
+        other, aliases = _read_aliased_table(cursor)
+        if other.casefold() not in cursor.linked:
+            raise cursor.build_refusal(WHY_NOT["JOIN"])
+        on = () if is_listed else _read_on(cursor)
+        source = replace(source, names=(*source.names, *aliases), joins=(*source.joins, other), on=(*source.on, *on))
+    return source
+
+
+def _read_on(cursor: Cursor) -> tuple[Predicate, ...]:
+    """Parse ``ON`` with a condition, or ``USING (a, b)``."""
+    if cursor.take("ON"):
+        return (read_predicate(cursor),)
+    cursor.expect("USING")
+    cursor.expect("(")
+    keys = [cursor.take_name("an attribute")]
+    while cursor.take(","):
+        keys.append(cursor.take_name("an attribute"))
+    cursor.expect(")")
+    return tuple(Compare(Column(key), "=", Column(key)) for key in keys)
+
+
+def read_where(cursor: Cursor, source: Source) -> tuple[Join | None, tuple[tuple[str, str], ...], Predicate | None]:
+    """Parse WHERE; return the join of ``source``, the columns that its linked tables are joined on, and conditions."""
+    where = read_predicate(cursor) if cursor.take("WHERE") else None
+    if not source.joins:
+        join, where = join_listed(cursor, source, where)
+        return join, (), where
+    parts = [*source.on, *([] if where is None else [where])]
+    pairs: list[tuple[str, str]] = []
+    rest: list[Predicate] = []
+    for one in (one for part in parts for one in _list_conjuncts(part)):
+        match one:
+            case Compare(left=Column(name=left), op="=", right=Column(name=right)):
+                pairs.append((left, right))
+            case _:
+                rest.append(one)
+    return None, tuple(pairs), And(tuple(rest)) if len(rest) > 1 else next(iter(rest), None)
 
 
 def _read_first(

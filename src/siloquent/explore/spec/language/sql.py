@@ -38,6 +38,7 @@ from siloquent.explore.spec.language.sources import (
     is_bare_alias,
     join_listed,
     read_source,
+    read_where,
 )
 from siloquent.explore.spec.language.views import GroupedView, Source, adopt, adopt_kept
 from siloquent.explore.spec.normal_form import list_attributes
@@ -105,7 +106,7 @@ def read_select(cursor: Cursor, *, explain: bool = False, views: Views = NO_VIEW
     first = read_first(cursor)
     items = _read_items(cursor)
     source = read_source(cursor, views, read_groups)
-    join, where = join_listed(cursor, source, read_predicate(cursor) if cursor.take("WHERE") else None)
+    join, on, where = read_where(cursor, source)
     passing: list[Kept] = []
     if source.groups is not None:
         items, passing, source = _compute_with_groups(cursor, items, source.groups, where, source)
@@ -156,6 +157,8 @@ def read_select(cursor: Cursor, *, explain: bool = False, views: Views = NO_VIEW
         default_share=tail.default_share,
         explain=explain,
         presentation=presentation,
+        joins=source.joins,
+        on=on,
     )
     return query if source.view is None else source.view.inline(query)
 
@@ -169,6 +172,8 @@ def read_groups(cursor: Cursor, views: Views) -> GroupedView:
     items = _read_items(cursor)
     source = read_source(cursor, views, read_groups)
     join, where = join_listed(cursor, source, read_predicate(cursor) if cursor.take("WHERE") else None)
+    if source.joins:
+        raise cursor.build_refusal(_OF_GROUPS)
     workload = EVERY_ROW if cursor.is_at(")") and not items.keys else _read_groups(cursor, items)
     selected = _list_columns(items, workload)
     kept: list[Kept] = []

@@ -182,6 +182,7 @@ class Source:
 
     ``listed``: a table after a comma, which WHERE joins: ``FROM visits v, wards w WHERE v.ward = w.ward``.
     ``view``: the rows and columns of the table that a subquery or a query of WITH chooses; ``groups``: its groups.
+    ``joins``: linked tables that are joined, and ``on`` the conditions after ON and USING.
     """
 
     table: str
@@ -190,6 +191,8 @@ class Source:
     listed: str = ""
     view: View | None = None
     groups: GroupedView | None = None
+    joins: tuple[str, ...] = ()
+    on: tuple[Predicate, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

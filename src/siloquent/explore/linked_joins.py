@@ -1,0 +1,103 @@
+"""Joins of linked tables: the question is about their relation, whose rows are those of the table furthest out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from siloquent.errors import RequestError, SiloquentError
+from siloquent.explore.spec import Query
+from siloquent.explore.spec.language.refusals import quote_name
+from siloquent.explore.spec.language.render import render_offer
+from siloquent.explore.spec.language.views import join_conditions
+from siloquent.explore.spec.name_resolution import list_names
+from siloquent.explore.spec.predicate import Column, Compare
+from siloquent.fixes import AskWith
+from siloquent.schema.linked.joins import PLUS, list_ambiguous, list_pairs, name_relation
+from siloquent.schema.table import TableSchema
+
+if TYPE_CHECKING:
+    from siloquent.session import WorkspaceSession
+
+
+def list_linked_tables(session: WorkspaceSession, may_see: Callable[[str], bool]) -> list[str]:
+    """Return the tables that share a unit with others, as far as the analyst may know of them."""
+    if not (session.workspace.folder / "units").is_dir():
+        return []
+    found = []
+    for name in session.list_tables():
+        with suppress(SiloquentError):  # a table that cannot be read is told where it is asked for
+            if may_see(name) and session.schema(name).unit.kind == "shared":
+                found.append(name)
+    return found
+
+
+def bind_joins(session: WorkspaceSession, query: Query) -> Query:
+    """Return ``query`` about the relation of the linked tables that it joins.
+
+    Raises:
+        RequestError: the tables are not linked, the columns that it compares are not those of their links, or a name
+            belongs to several tables. UnknownName, SchemaError: as for ``session.schema``.
+    """
+    query = _read_plain_join(session, query)
+    if not query.joins:
+        return query
+    names = {name.casefold(): name for name in session.list_tables()}
+    tables = [session.schema(names.get(one.casefold(), one)) for one in (query.table, *query.joins)]
+    relation = session.schema(name_relation(tables))
+    left, keys = list(query.on), [pair for _, _, on in list_pairs(relation) for pair in on]
+    missing = False
+    for key in keys:
+        found = [pair for pair in left if _fold(pair) == _fold(key)]
+        missing |= not found
+        left = [pair for pair in left if pair not in found]
+    if missing:
+        raise _build_refusal(query, relation)
+    where = query.where
+    for own, other in left:
+        where = join_conditions(where, Compare(Column(own), "=", Column(other)))
+    bound = replace(query, table=relation.name, joins=(), on=(), where=where)
+    _require_clear_names(bound, tables, relation)
+    return bound
+
+
+def _read_plain_join(session: WorkspaceSession, query: Query) -> Query:
+    """Return ``query`` with its join on one key as one of linked tables, if both are linked."""
+    join = query.join
+    if join is None or not {query.table, join.table} <= {*list_linked_tables(session, lambda _: True)}:
+        return query
+    return replace(query, join=None, joins=(join.table,), on=((join.key, join.key),))
+
+
+def _fold(pair: tuple[str, str]) -> list[str]:
+    return sorted(one.casefold() for one in pair)
+
+
+def _build_refusal(query: Query, relation: TableSchema) -> RequestError:
+    """Build the refusal of joins on other columns than those of the links, with the joins as declared."""
+    joined, told = "", []
+    for table, parent, on in list_pairs(relation):
+        name = quote_name(parent.partition(PLUS)[0])
+        pairs = [f"{quote_name(table)}.{quote_name(own)} = {name}.{quote_name(other)}" for own, other in on]
+        joined += f" JOIN {name} ON {' AND '.join(pairs)}"
+        told += pairs
+    asked = render_offer(replace(query, table=relation.name, joins=(), on=()))
+    base = quote_name(relation.name.partition(PLUS)[0])
+    return RequestError(
+        f"These tables are joined where {' and '.join(told)}, as their links say.",
+        fix=AskWith(asked.replace(f'FROM "{relation.name}"', f"FROM {base}{joined}", 1)),
+    )
+
+
+def _require_clear_names(query: Query, tables: Sequence[TableSchema], relation: TableSchema) -> None:
+    """Refuse a name that several of the tables have, unless it is that of a key in which they are equal."""
+    several = list_ambiguous(tables, relation)
+    for name in sorted(list_names(query)):
+        if name in several:
+            first, *others = several[name]
+            raise RequestError(
+                f"{name!r} is a column of {first} and of {' and of '.join(others)}: which one is meant is not clear.",
+                fix=f"ask about {first} alone, or give it another name in schemas/{others[0]}.toml and its source",
+            )

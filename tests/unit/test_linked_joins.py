@@ -1,0 +1,123 @@
+"""Joins along links: the columns of the tables that a row refers to, what counts, and what is refused with a fix."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import siloquent as sq
+from siloquent.errors import RequestError, UnknownName
+from siloquent.fixes import AskWith
+from unit.linked_shop import CU, EXACT, LINES, ORDERS, ROWS, ask_exactly, write_shop
+
+JOINS = [
+    "FROM l JOIN o ON l.o = o.o JOIN cu ON o.c = cu.c GROUP BY seg",
+    "FROM cu JOIN o ON cu.c = o.c JOIN l ON o.o = l.o GROUP BY seg",
+    "FROM l INNER JOIN o USING (o) INNER JOIN cu USING (c) GROUP BY seg",
+    "FROM l, o, cu WHERE l.o = o.o AND o.c = cu.c GROUP BY seg",
+    "FROM cu AS kunde, l AS zeile, o WHERE zeile.o = o.o AND kunde.c = o.c AND seg IN ('A', 'B') GROUP BY kunde.seg",
+]
+
+
+@pytest.mark.parametrize("join", JOINS)
+def test_the_worked_example(tmp_path: Path, join: str) -> None:
+    with sq.open(write_shop(tmp_path / "w")) as session:
+        found = session.ask(f"SELECT seg, COUNT(*), SUM(q * (100 - d)) {join} BUDGET 30000 EPSILON")
+        names = {name: place for place, name in enumerate(found.columns)}
+        assert [row[names["count"]] for row in found.rows] == [5, 3]
+        place = next(place for name, place in names.items() if name.startswith("sum"))
+        sums = [float(str(row[place])) for row in found.rows]
+        assert sums == pytest.approx([1495, 300], abs=15)  # the noise has a scale below one
+
+
+def test_rows_without_a_parent_are_left_out_as_by_sql(tmp_path: Path) -> None:
+    with sq.open(write_shop(tmp_path / "w")) as session:
+        assert ask_exactly(session, "SELECT COUNT(*) FROM o") == [(5,)]
+        assert ask_exactly(session, "SELECT COUNT(*) FROM o JOIN cu ON o.c = cu.c") == [(4,)]
+        assert ask_exactly(session, "SELECT COUNT(*) FROM o, cu WHERE o.c = cu.c AND seg = 'A'") == [(3,)]
+        assert ask_exactly(session, "SELECT COUNT(DISTINCT customer) FROM l JOIN o ON l.o = o.o WHERE q < 6") == [(2,)]
+
+
+def test_a_parents_row_that_is_there_twice_doubles_its_childs_rows_as_in_sql(tmp_path: Path) -> None:
+    folder = write_shop(tmp_path / "w")
+    (folder / "o.csv").write_text(ROWS["o"] + "10,1\n")
+    with sq.open(folder) as session:
+        assert ask_exactly(session, "SELECT COUNT(*) FROM l JOIN o ON l.o = o.o") == [(10,)]
+        assert ask_exactly(session, "SELECT COUNT(*) FROM l") == [(8,)]
+
+
+def test_a_join_counts_the_same_rows_of_a_unit_as_the_table_alone(tmp_path: Path) -> None:
+    limited = LINES.replace("max_rows = 9", "max_rows = 2")
+    with sq.open(write_shop(tmp_path / "w", l=limited)) as session:
+        joined = ask_exactly(session, "SELECT q, COUNT(*) FROM l JOIN o ON l.o = o.o JOIN cu ON o.c = cu.c GROUP BY q")
+        assert joined == ask_exactly(session, "SELECT q, COUNT(*) FROM l GROUP BY q")
+        assert sum(int(str(number)) for _, number in joined) == 5
+
+
+def test_a_join_is_paid_from_the_account_of_the_unit_and_repeated_for_nothing(tmp_path: Path) -> None:
+    question = "SELECT COUNT(*) FROM l JOIN o ON l.o = o.o WHERE q > 1 BUDGET 2 EPSILON"
+    with sq.open(write_shop(tmp_path / "w")) as session:
+        first = session.ask(question, key="monday")
+        assert session.get_budget("cu").spent == 2
+        assert session.ask(question, key="monday") == first
+        assert session.ask(question).cost.amount == 0
+        assert session.ask(question.replace("l JOIN o ON l.o = o.o", "l")).cost.amount == 2
+        assert session.verify(session.save(first)).ok
+        (tmp_path / "w" / "o.csv").write_text(ROWS["o"] + "16,1\n")
+        assert session.ask(question).cost.amount == 2
+
+
+@pytest.mark.parametrize(
+    ("question", "told"),
+    [
+        ("SELECT COUNT(*) FROM l JOIN o ON l.q = o.c", "l.o = o.o"),
+        ("SELECT COUNT(*) FROM l, o WHERE q > 1", "l.o = o.o"),
+        ("SELECT COUNT(*) FROM l JOIN o ON l.o = o.o JOIN cu ON l.o = cu.c", "l.o = o.o and o.c = cu.c"),
+    ],
+)
+def test_a_join_on_other_columns_is_refused_with_the_declared_one(tmp_path: Path, question: str, told: str) -> None:
+    with sq.open(write_shop(tmp_path / "w")) as session:
+        with pytest.raises(RequestError) as refused:
+            session.ask(question + EXACT)
+        assert told in refused.value.detail
+        fix = refused.value.remedy.find(AskWith)
+        assert fix is not None
+        assert session.ask(fix.question).rows
+        assert 499 < session.get_budget("l").spent <= 500
+
+
+def test_tables_that_are_not_linked_to_each_other_are_not_joined(tmp_path: Path) -> None:
+    other = ORDERS.replace('name = "o"\nsource', 'name = "v"\nsource')
+    with sq.open(write_shop(tmp_path / "w", v=other)) as session:
+        with pytest.raises(RequestError, match="not to 'cu' directly") as refused:
+            session.ask("SELECT COUNT(*) FROM l JOIN cu ON l.o = cu.c" + EXACT)
+        assert "FROM l JOIN o ON l.o = o.o JOIN cu ON o.c = cu.c" in str(refused.value.fix)
+        with pytest.raises(RequestError, match="several rows of"):
+            session.ask("SELECT COUNT(*) FROM o JOIN v ON o.c = v.c" + EXACT)
+        with pytest.raises(RequestError, match="joined with itself"):
+            session.ask("SELECT COUNT(*) FROM l JOIN l ON l.o = l.o" + EXACT)
+        with pytest.raises((RequestError, UnknownName)):
+            session.ask("SELECT COUNT(*) FROM l JOIN nowhere ON l.o = nowhere.o" + EXACT)
+        assert session.get_budget("l").spent == 0
+
+
+def test_a_name_that_two_tables_have_is_refused_where_it_is_used(tmp_path: Path) -> None:
+    status = '\n[[attribute]]\nname = "status"\ntype = "category"\nvalues = ["A"]\nnull = "drop"\n'
+    folder = write_shop(tmp_path / "w", l=LINES + status, o=ORDERS + status)
+    for name in ("l", "o"):
+        (folder / f"{name}.csv").write_text(ROWS[name].replace("\n", ",A\n").replace(",A\n", ",status\n", 1))
+    with sq.open(folder) as session:
+        assert ask_exactly(session, "SELECT COUNT(*) FROM l JOIN o ON l.o = o.o") == [(8,)]
+        with pytest.raises(RequestError, match="'status' is a column of l and of o"):
+            session.ask("SELECT COUNT(*) FROM l JOIN o ON l.o = o.o WHERE o.status = 'A'" + EXACT)
+
+
+def test_joined_columns_are_read_in_the_format_of_their_own_table(tmp_path: Path) -> None:
+    weight = '\n[[attribute]]\nname = "w"\ntype = "real"\nlo = 0\nhi = 9\ngrid = 0.5\nnull = "drop"\n'
+    weight += 'outside = "clamp"\n'
+    folder = write_shop(tmp_path / "w", cu=CU + weight + '\n[reading]\ndecimal = ","\ndelimiter = ";"\n')
+    (folder / "cu.csv").write_text("c;seg;w\n1;A;1,5\n2;A;2,0\n3;B;0,5\n4;B;9\n")
+    with sq.open(folder) as session:
+        [row] = session.ask("SELECT SUM(w) FROM o JOIN cu ON o.c = cu.c" + EXACT).rows
+        assert float(str(row[0])) == pytest.approx(1.5 + 1.5 + 2 + 0.5, abs=0.26)
