@@ -76,10 +76,10 @@ class Proxied:
         transport = httpx.HTTPTransport(verify=self.trust, local_address=address)
         return httpx.Client(base_url=self.address, headers={**token, **headers}, timeout=60, transport=transport)
 
-    def say(self, sent: bytes, *, seconds: float = 5) -> bytes:
-        """What one TLS connection answers to these bytes, until it closes or falls silent."""
+    def say(self, sent: bytes, *, seconds: float = 5, address: str = "127.0.0.1") -> bytes:
+        """What one TLS connection from ``address`` answers to these bytes, until it closes or falls silent."""
         with (
-            socket.create_connection(("127.0.0.1", self.port), timeout=seconds) as plain,
+            socket.create_connection(("127.0.0.1", self.port), timeout=seconds, source_address=(address, 0)) as plain,
             self.trust.wrap_socket(plain, server_hostname="127.0.0.1") as channel,
         ):
             heard = b""
