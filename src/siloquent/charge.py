@@ -41,6 +41,21 @@ class PricedPlan(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class EarlierFile:
+    """A request under an earlier table file.
+
+    Attributes:
+        digest: The digest that its key was bound to under that file.
+        file: The digest of the file; empty for one that is not recorded.
+        differs: The changes since by which the request means something else, as text.
+    """
+
+    digest: str
+    file: str = ""
+    differs: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Charge:
     """A request as the ledger sees it, and its maximum cost.
 
@@ -53,7 +68,8 @@ class Charge:
         dearer: The advice in messages if it costs too much, such as "ask for a wider error".
         step: The index of this charge within its request; each step has its own permit.
         before: The amount charged for the request's earlier steps.
-        alike: The digests of the same request under earlier table files, which mean the same: keys bound to them fit.
+        alike: The same request under earlier table files, under which it means the same: keys bound to them fit.
+        unlike: The same request under earlier table files, under which it means something else.
         table: The table that is asked about; empty if the account is its own.
     """
 
@@ -65,7 +81,8 @@ class Charge:
     dearer: str = "a smaller budget"
     step: int = 1
     before: Event = FREE
-    alike: tuple[str, ...] = ()
+    alike: tuple[EarlierFile, ...] = ()
+    unlike: tuple[EarlierFile, ...] = ()
     table: str = ""
 
     def __post_init__(self) -> None:
@@ -109,6 +126,19 @@ class Charge:
         """
         return self._look_up(session)[1]
 
+    def restore_declaration(self, session: WorkspaceSession, schema: TableSchema) -> TableSchema:
+        """Return ``schema`` with the facts for planning that held when this key was charged; itself for a new key.
+
+        A change of delta, for instance, changes what a budget in epsilon is in rho. Planned by today's, the request
+        would not be the one that was reserved, and its charge would be lost.
+
+        Raises:
+            KeyReused: as for ``find_existing``.
+        """
+        digest = self.find_digest(session)
+        file = next((one.file for one in self.alike if one.digest == digest), "")
+        return schema if digest == self.digest or not file else session.restore_declaration(schema, file)
+
     def record_use(self, session: WorkspaceSession) -> None:
         """Record today's declaration if the key is bound to an earlier one that means the same.
 
@@ -121,13 +151,26 @@ class Charge:
 
     def _look_up(self, session: WorkspaceSession) -> tuple[Permit | SettledAnswer | None, str]:
         """Return the earlier charge under this key, if any, and the digest that the key is bound to."""
-        for digest in (self.digest, *self.alike) if self.own_key is not None else ():
-            with suppress(KeyReused):
-                found = session.ledger.find_charge(self.account.name, key=self.own_key or "", digest=digest)
-                return found, self.digest if found is None else digest
         if self.own_key is None:
             return None, self.digest
-        raise KeyReused(
+        for digest in (self.digest, *(one.digest for one in self.alike)):
+            with suppress(KeyReused):
+                found = session.ledger.find_charge(self.account.name, key=self.own_key, digest=digest)
+                return found, self.digest if found is None else digest
+        raise self._build_reused(session)
+
+    def _build_reused(self, session: WorkspaceSession) -> KeyReused:
+        """Build the refusal of a key of another request, or of this one under a declaration with another meaning."""
+        for one in self.unlike:
+            with suppress(KeyReused):
+                session.ledger.find_charge(self.account.name, key=self.own_key or "", digest=one.digest)
+                return KeyReused(
+                    f"The key {self.key!r} belongs to this {self.what} before its table was declared otherwise: "
+                    f"{one.differs}. Its charge is kept.",
+                    fix=f"declare that as it was in schemas/{self.table_name}.toml and repeat the {self.what}, or use "
+                    "a new key, which is charged",
+                )
+        return KeyReused(
             f"The key {self.key!r} belongs to another {self.what}, or to this one before its table was declared "
             "otherwise: with other rows, columns or another promise.",
             fix=f"repeat that {self.what} under that declaration, or use a new key, which is charged",
@@ -238,19 +281,25 @@ def bind_request(
 ) -> Charge:
     """Build the charge of a request whose key fits as long as the declaration means the same for it.
 
-    A change of budgets, shares, labels or constraints, which leave an answer as it is, must not make a paid answer
-    unreachable or an open permit useless.
+    A change of budgets, shares, sizes, labels or constraints, which leave an answer as it is, must not make a paid
+    answer unreachable or an open permit useless: ``Charge.restore_declaration`` gives the declaration to plan by.
 
     Args:
         parts: What is asked, as for ``compute_request_digest``.
         columns: The columns that it reads; None: all.
-        also: Further declared facts that the answer depends on, such as ``size_hint``.
+        also: Further declared facts that the answer depends on, such as ``constraints``.
         terms: Further attributes of ``Charge``.
     """
-    files = session.list_files_alike(schema, columns, also)
-    digests = (compute_request_digest(session, account, replace(schema, digest=file), *parts) for file in files)
     own = compute_request_digest(session, account, schema, *parts)
-    return Charge(key, account, own, alike=tuple(one for one in digests if one != own), table=schema.name, **terms)
+    files = session.compare_files(schema, columns, also)
+    asked = [replace(schema, digest=one.digest, version=one.version) for one in files]
+    earlier = [
+        EarlierFile(compute_request_digest(session, account, then, *parts), one.digest, one.differs)
+        for then, one in zip(asked, files, strict=True)
+    ]
+    others = [one for one in earlier if one.digest != own]
+    alike, unlike = (tuple(one for one in others if bool(one.differs) == differs) for differs in (False, True))
+    return Charge(key, account, own, alike=alike, unlike=unlike, table=schema.name, **terms)
 
 
 def require_planned(permit: Permit, event: Event) -> None:
@@ -261,8 +310,8 @@ def require_planned(permit: Permit, event: Event) -> None:
     """
     if permit.event != event:
         raise RequestError(
-            "This key has a charge that was planned differently: by another version of siloquent, when the source had "
-            "other rows, or before the budget was declared anew. That charge remains.",
+            "This key has a charge that was planned differently: by another version of siloquent, or when the source "
+            "had other rows. That charge remains.",
             fix="ask again with a new key",
         )
 
@@ -337,7 +386,7 @@ class PreparedRelease(Readable, Generic[P, R]):
         """
         charge = replace(self.charge, max_cost=max_cost)
         stored = run_once(self.session, charge, self.plan, partial(self.measure, self.plan), rehearse=self.rehearse)
-        return self.assemble(self.plan.schema, stored)
+        return self.assemble(self.plan.schema.declared, stored)
 
 
 def compute_charged_amount(schema: TableSchema, *stored: SettledAnswer) -> Fraction:
@@ -348,7 +397,8 @@ def compute_charged_amount(schema: TableSchema, *stored: SettledAnswer) -> Fract
 
 def build_guarantee(schema: TableSchema, *stored: SettledAnswer) -> Guarantee:
     """Build the guarantee of settled measurements (one request's steps in order) from their total charge."""
-    book = get_accountant(schema.budget.accountant)
+    budget = schema.declared.budget  # the delta of today, whatever the request was planned by
+    book = get_accountant(budget.accountant)
     charged, zcdp = compute_charged_amount(schema, *stored), book.name == "zcdp"
     return Guarantee(
         definition=book.name,
@@ -360,7 +410,7 @@ def build_guarantee(schema: TableSchema, *stored: SettledAnswer) -> Guarantee:
         epsilon=Fraction(0) if zcdp else charged,
         rho=charged if zcdp else Fraction(0),
         delta=Fraction(sum(one.spent_after.delta - one.spent_before.delta for one in stored), ATTO),
-        report_delta=schema.budget.delta - schema.budget.delta_events if zcdp else Fraction(1, 10**6),
+        report_delta=budget.delta - budget.delta_events if zcdp else Fraction(1, 10**6),
         spent_delta=Fraction(stored[-1].table_after.delta, ATTO),
     )
 

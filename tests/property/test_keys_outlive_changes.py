@@ -74,7 +74,6 @@ REQUESTS: dict[str, Request] = {
     "share": shared,
 }
 EXPLORED = frozenset({"count", "sum", "average", "average in two steps", "percent", "quantile"})
-SIZED = frozenset({"percent", "average", "average in two steps", "synth"})
 AGE = '{ name = "age", type = "integer", lo = 0, hi = 120'
 RULE = 'constraint = [{ kind = "denial", not = "t1.age > t2.age and t1.cost < t2.cost", hard = false }]\n\n[table]'
 ALWAYS: dict[str, Edit] = {
@@ -85,9 +84,10 @@ ALWAYS: dict[str, Edit] = {
     "labels": ('"icu"], null', '"icu"], labels = { icu = "intensive care" }, null'),
     "comment": ("[table]", "# rows of one year\n[table]"),
     "defaults": ("[table]", '[defaults]\nerror = "2 PERCENT"\n\n[table]'),
+    "delta": ('delta = "1e-6"', 'delta = "3e-8"'),
+    "size_hint": ("size_hint = 3000", "size_hint = 4000"),
 }
 BY_REQUEST: dict[str, tuple[Edit, frozenset[str]]] = {
-    "size_hint": (("size_hint = 3000", "size_hint = 4000"), frozenset(REQUESTS) - SIZED),
     "rule": (("[table]", RULE), frozenset(REQUESTS) - {"synth"}),
     "another column's bounds": (("hi = 1000,", "hi = 2000,"), EXPLORED),
     "another column": (('  { name = "note", type = "text", max_bytes = 100 },\n', ""), EXPLORED),
@@ -100,7 +100,6 @@ CHANGED: dict[str, tuple[Edit, frozenset[str]]] = {
         frozenset(REQUESTS) - {"offer", "count"},
     ),
     "bins": (("width = 20", "width = 10"), frozenset({"sum", "percent", "quantile", "synth"})),
-    "size_hint": (("size_hint = 3000", "size_hint = 4000"), SIZED),
 }
 
 
@@ -111,7 +110,7 @@ def fits(change: str, request: str) -> bool:
 def edit(folder: Path, change: Edit) -> None:
     file = folder / "schemas" / "visits.toml"
     text = file.read_text()
-    assert change[0] in text or change[1] in text
+    assert change[0] in text or change[1] in text or change[0].startswith("delta")
     file.write_text(text.replace(*change, 1))
     with siloquent.open(folder) as session:
         session.set_budget("visits")

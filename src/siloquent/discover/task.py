@@ -8,7 +8,7 @@ from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING
 
-from siloquent.charge import RESERVED, Charge, PreparedRelease, build_guarantee, build_provenance
+from siloquent.charge import RESERVED, Charge, EarlierFile, PreparedRelease, build_guarantee, build_provenance
 from siloquent.discover.kept import DOMAIN, compute_digests, find_lost_release, load_declaration
 from siloquent.discover.measure import measure
 from siloquent.discover.plan import KeysPlan, plan, restore_plan
@@ -131,7 +131,7 @@ def prepare(session: WorkspaceSession, spec: DiscoverSpec, *, key: str | None = 
             raise
         return _prepare_stored(session, spec, schema, stored)
     digest, earlier = compute_digests(session, account.name, schema, spec)
-    charge = Charge(key, account, digest, what="discovery", alike=(earlier,), table=schema.name)
+    charge = Charge(key, account, digest, what="discovery", alike=(EarlierFile(earlier),), table=schema.name)
     held = find_lost_release(session, schema, spec) if key is None else charge.find_existing(session)
     if isinstance(held, SettledAnswer):
         return _prepare_stored(session, spec, schema, held)

@@ -30,9 +30,11 @@ _SMALLEST_PART = 10
 """Averages, variances and deviations keep a default error in groups of at least this part of the rows."""
 
 
-def state_accuracy(session: WorkspaceSession, query: Query) -> Query:
+def state_accuracy(session: WorkspaceSession, query: Query, *, then: TableSchema | None = None) -> Query:
     """Return ``query`` with its default accuracy if it states none; the same as long as the declarations are.
 
+    Args:
+        then: The declaration whose defaults and size stand in, if not that of today.
     Raises:
         RequestError: no default is declared, or the table needs a ``size_hint`` for it.
         UnknownName: the table or an attribute is not declared.
@@ -40,8 +42,8 @@ def state_accuracy(session: WorkspaceSession, query: Query) -> Query:
     stated = query.promise
     if not isinstance(stated, Unstated):
         return query
-    schema = session.schema(query.table)
-    defaults = session.find_defaults(query.table)
+    schema = session.schema(query.table) if then is None else then
+    defaults = session.find_defaults(query.table, then)
     if defaults is None:
         _refuse_unstated(session, query)
     named = resolve_names(query, schema)
@@ -54,6 +56,19 @@ def state_accuracy(session: WorkspaceSession, query: Query) -> Query:
     promise = Accuracy(first.error, beta, first.percent, stated.joint, tuple(more), rows)
     share = defaults.share if query.default_share is None else query.default_share
     return replace(query, promise=promise, default_share=share.normalize())
+
+
+def list_unstated(query: Query) -> list[Query]:
+    """List the questions without an accuracy that ``query`` may be, with a default one; none if it is stated."""
+    promise = query.promise
+    if query.default_share is None or not isinstance(promise, Accuracy):
+        return []
+    promises = (
+        Unstated(promise.beta, promise.joint, rows, states_confidence=states)
+        for states in (False, True)
+        for rows in dict.fromkeys((None, promise.at_least))
+    )
+    return [replace(query, promise=one, default_share=None) for one in promises]
 
 
 def _refuse_unstated(session: WorkspaceSession, query: Query) -> NoReturn:

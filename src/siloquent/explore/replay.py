@@ -9,18 +9,19 @@ from typing import TYPE_CHECKING
 
 from siloquent.charge import compute_request_digest
 from siloquent.errors import LedgerError, SiloquentError
+from siloquent.explore.charging import plan_charged
 from siloquent.explore.estimate import QueryProgress, assemble
 from siloquent.explore.plan.limits import lifted
 from siloquent.explore.plan.public_joins import build_canonical_request, build_first_canonical_request
-from siloquent.explore.plan.rules import depends_on_size, list_read_columns
-from siloquent.explore.plan.steps import plan_query, plan_second_step
+from siloquent.explore.plan.rules import list_read_columns
+from siloquent.explore.plan.steps import plan_second_step
 from siloquent.explore.release import render_release
 from siloquent.explore.spec import Query, parse
 from siloquent.explore.spec.name_resolution import read_as_population
 from siloquent.explore.spec.stored_measurement import decode_measurements, read_request
 from siloquent.releases import ExpectedFiles, KeptMeasurement
 from siloquent.schema import TOP_ALONE
-from siloquent.session import WorkspaceSession, compute_budget_limit
+from siloquent.session import WorkspaceSession
 
 if TYPE_CHECKING:
     from siloquent.explore.plan.steps import QueryPlan
@@ -87,16 +88,16 @@ def _iter_renderings_of(
     session: WorkspaceSession, schema: TableSchema, stored: SettledAnswer, query: Query
 ) -> Iterator[ExpectedFiles]:
     meaning = build_canonical_request(query, schema)
-    if TOP_ALONE in meaning and not _was_asked_as(session, schema, stored, schema.digest, {meaning}):
+    if TOP_ALONE in meaning and _find_file(session, schema, stored, schema.digest, {meaning}) is None:
         return
-    with lifted(paid=stored.event):
-        course = plan_query(query, schema, left=compute_budget_limit(schema.budget))
+    course = _plan_as_charged(session, schema, stored, query)
     if course.second is None:
         yield from _iter_answers(QueryProgress(course).add_step(course.first, stored, True))
         return
     for first in _iter_firsts(session, stored):
         try:
-            yield from _iter_answers(_replay_second(course, first, stored))
+            begun = _plan_as_charged(session, schema, first, query)
+            yield from _iter_answers(_replay_second(begun, first, stored))
         except SiloquentError:
             continue
     try:
@@ -105,6 +106,14 @@ def _iter_renderings_of(
         return
     # The reason why no second step was taken is only in the answer, so that one note is accepted as it is.
     yield from _iter_answers(alone, told=1)
+
+
+def _plan_as_charged(session: WorkspaceSession, schema: TableSchema, stored: SettledAnswer, query: Query) -> QueryPlan:
+    """Plan the query of ``stored`` by the declaration under which it, or its first step, was charged."""
+    meanings = {build_canonical_request(query, schema), build_first_canonical_request(query, schema)}
+    file = _find_file(session, schema, stored, schema.digest, meanings)
+    then = schema if file in (None, schema.digest) else session.restore_declaration(schema, str(file))
+    return plan_charged(query, then, paid=stored.event)
 
 
 def _iter_answers(progress: QueryProgress, *, told: int = 0) -> Iterator[ExpectedFiles]:
@@ -152,27 +161,31 @@ def _was_asked_under(session: WorkspaceSession, schema: TableSchema, stored: Set
         build_canonical_request(query, schema),
         build_first_canonical_request(query, schema),
     }  # an older answer is verified nevertheless
-    return _was_asked_as(session, schema, stored, digest, meanings)
+    return _find_file(session, schema, stored, digest, meanings) is not None
 
 
-def _was_asked_as(
+def _find_file(
     session: WorkspaceSession, schema: TableSchema, stored: SettledAnswer, digest: str, meanings: set[tuple[str, ...]]
-) -> bool:
-    """Do the same as ``_was_asked_under`` with one of ``meanings``."""
+) -> str | None:
+    """Return the table file under which ``stored`` was asked, with one of ``meanings``: ``digest`` or one alike.
+
+    None if the ledger does not show that.
+    """
     account, query = session.ledger.get_account(stored.account), parse(read_request(stored.payload))
     askers = {None, session.analyst, stored.account.partition("/")[2] or None}
     entries = session.ledger.iter_entries(account=stored.account)
-    also = ("size_hint",) if depends_on_size(query) else ()
-    alike = session.list_files_alike(replace(schema, digest=digest), list_read_columns(query, schema), also)
+    alike = session.list_files_alike(replace(schema, digest=digest), list_read_columns(query, schema))
     kept = {str(one.body.get("digest")) for one in entries if one.kind == "reserve" and one.body["key"] == stored.key}
-    return any(
-        compute_request_digest(
-            WorkspaceSession(session.workspace, session.ledger, analyst=asker), account, then, *meaning
-        )
-        in kept
+    found = (
+        file
+        for file in (digest, *alike)
         for meaning in meanings
         for asker in askers
         for version in range(1, schema.version + 1)
-        for file in (digest, *alike)
         for then in [replace(schema, version=version, digest=file)]
+        if compute_request_digest(
+            WorkspaceSession(session.workspace, session.ledger, analyst=asker), account, then, *meaning
+        )
+        in kept
     )
+    return next(found, None)

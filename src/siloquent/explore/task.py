@@ -7,10 +7,11 @@ from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from siloquent.charge import RESERVED, Charge, bind_request, require_planned
+from siloquent.charge import RESERVED, Charge, require_planned
 from siloquent.errors import BudgetExceeded, DataError, RequestError, SchemaError, SiloquentError
 from siloquent.explore.answered_rows import tell_rows
-from siloquent.explore.default_accuracy import find_share_refusal, state_accuracy
+from siloquent.explore.charging import bind_query, build_charge, plan_charged
+from siloquent.explore.default_accuracy import find_share_refusal
 from siloquent.explore.estimate import (
     QueryProgress,
     assemble,
@@ -25,22 +26,18 @@ from siloquent.explore.plan.cells.distinct import describe_distinct
 from siloquent.explore.plan.explain import Explanation, describe_rows_left_out, explain_course
 from siloquent.explore.plan.limits import lifted
 from siloquent.explore.plan.promise import describe_default
-from siloquent.explore.plan.public_joins import build_canonical_request
 from siloquent.explore.plan.quantiles import describe_steps
 from siloquent.explore.plan.reuse.earlier_answers import EarlierAnswers
 from siloquent.explore.plan.reuse.plans import apply_reuse, restore_paid_step
-from siloquent.explore.plan.rules import depends_on_size, list_read_columns
-from siloquent.explore.plan.steps import PlanStep, QueryPlan, describe_sizes, plan_query, plan_second_step
+from siloquent.explore.plan.steps import PlanStep, QueryPlan, describe_sizes, plan_second_step
 from siloquent.explore.reusable_answers import load_reusable_answers
 from siloquent.explore.spec import Answer, Query, render
 from siloquent.explore.spec.answers.labels import find_labels
-from siloquent.explore.spec.name_resolution import resolve_names
 from siloquent.explore.spec.stored_measurement import OTHER_ROWS, encode_payload
 from siloquent.explore.suggestions import find_affordable, suggest_affordable
-from siloquent.ledger import Account, Permit, SettledAnswer
+from siloquent.ledger import Permit, SettledAnswer
 from siloquent.privacy import FREE, Event, format_digits, get_accountant
 from siloquent.readable import Readable
-from siloquent.session import compute_budget_limit
 
 if TYPE_CHECKING:
     from siloquent.data import PrivateTable
@@ -133,16 +130,15 @@ def prepare(session: WorkspaceSession, query: Query, *, key: str | None = None) 
     """
     query = bind_joins(session, query)
     schema = session.schema(query.table)
-    query = resolve_names(state_accuracy(session, query), schema)
-    charge = build_charge(session, query, session.get_account(query.table), key=key)
+    query, charge = bind_query(session, query, schema, key=key)
     return _plan(session, query, schema, charge, charge.find_existing(session))
 
 
 def _plan(
     session: WorkspaceSession, query: Query, schema: TableSchema, charge: Charge, held: Permit | SettledAnswer | None
 ) -> PreparedQuery:
-    with lifted(held is not None, paid=FREE if held is None else held.event):
-        course = plan_query(query, schema, left=compute_budget_limit(schema.budget))
+    schema = charge.restore_declaration(session, schema)
+    course = plan_charged(query, schema, paid=_get_event(held))
     return PreparedQuery(
         session, course, charge, held, load_reusable_answers(session, query, schema, charge.account, held)
     )
@@ -218,7 +214,7 @@ def _run(prepared: PreparedQuery, asked: Charge, *, is_told: bool) -> Answer:
     session, course, held = prepared.session, prepared.course, asked.find_existing(prepared.session)
     with lifted(held is not None, paid=FREE if held is None else held.event):
         if _get_event(held) != _get_event(prepared.held):  # a charge is planned as it was then, and others are not
-            current = _plan(session, course.query, course.schema, asked, held)
+            current = _plan(session, course.query, course.schema.declared, asked, held)
         else:
             current = _load_settled_since(prepared)
         if held is not None:
@@ -306,25 +302,6 @@ def _take_second_step(session: WorkspaceSession, progress: QueryProgress, asked:
     except (BudgetExceeded, DataError, RequestError, SchemaError) as refused:
         return progress.mark_stopped(f"{_KEPT}: {refused.detail}")
     return progress.add_step(*_settle_step(session, progress, *taken, asked, earlier.changed))
-
-
-def build_charge(
-    session: WorkspaceSession, query: Query, account: Account, *, key: str | None = None, max_cost: str | None = None
-) -> Charge:
-    """Build the charge of ``query`` for the ledger."""
-    schema = session.schema(query.table)
-    return bind_request(
-        session,
-        account,
-        schema,
-        *build_canonical_request(query, schema),
-        key=key,
-        max_cost=max_cost,
-        columns=list_read_columns(query, schema),
-        also=("size_hint",) if depends_on_size(query) else (),
-        what="question",
-        dearer="",
-    )
 
 
 def _reserve_step(

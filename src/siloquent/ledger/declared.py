@@ -7,7 +7,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from siloquent.ledger.backends.storage import DECLARATION
-from siloquent.schema.changes import FILE, TABLE, DeclarationChange, changes_rows, compare_declarations, means_the_same
+from siloquent.schema.changes import (
+    FILE,
+    TABLE,
+    DeclarationChange,
+    changes_rows,
+    compare_declarations,
+    list_differences,
+    means_the_same,
+)
 
 if TYPE_CHECKING:
     from siloquent.ledger.base import Account, Entry, Ledger
@@ -15,6 +23,9 @@ if TYPE_CHECKING:
 REFRESH = "refresh"
 EVERYTHING = 2**62
 """Later than any entry: no earlier answer is about the rows that count now."""
+_MAX_TOLD = 3
+_UNTOLD = ("the source", "the way to its unit")
+"""Changes told without what was and is: analysts see no paths."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +35,15 @@ class Refresh:
     seq: int = 0
     at: str = ""
     count: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedFile:
+    """A recorded table file: its digest and version, and why a request means something else there."""
+
+    digest: str
+    version: int
+    differs: str
 
 
 @dataclass(slots=True)
@@ -86,16 +106,19 @@ class RecordedDeclarations:
         """Return the newest declaration recorded with this digest of the table file; None if there is none."""
         return self._read(account, table).files.get(digest)
 
-    def list_files(
+    def compare_files(
         self, account: str, declared: Mapping[str, Any], columns: Collection[str] | None, also: Sequence[str]
-    ) -> list[str]:
-        """Return the digests of recorded table files under which a request means what it does as ``declared``.
+    ) -> list[ComparedFile]:
+        """Compare the recorded table files with ``declared``, newest first.
 
         Args:
-            columns: The columns that the request reads, as for ``means_the_same``; also ``also``.
+            columns: The columns that a request reads, as for ``means_the_same``; also ``also``.
         """
-        recorded = self._read(account, _get_table(declared)).files
-        return [file for file, one in reversed(recorded.items()) if means_the_same(one, declared, columns, also)]
+        recorded = reversed(self._read(account, _get_table(declared)).files.items())
+        return [
+            ComparedFile(file, int(one.get("version", 1)), _describe_differences(one, declared, columns, also))
+            for file, one in recorded
+        ]
 
     def _read(self, account: str, table: str) -> _Known:
         head = self._ledger.read_head().seq
@@ -112,6 +135,19 @@ class RecordedDeclarations:
 
 def _get_table(declaration: Mapping[str, Any]) -> str:
     return str(declaration.get(TABLE, ""))
+
+
+def _describe_differences(
+    before: Mapping[str, Any], after: Mapping[str, Any], columns: Collection[str] | None, also: Sequence[str]
+) -> str:
+    """Return why a request means something else; empty if it means the same."""
+    if means_the_same(before, after, columns, also):
+        return ""
+    found = [
+        f"{one.subject} has changed" if one.subject in _UNTOLD else one.describe()
+        for one in list_differences(before, after, columns, also)
+    ]
+    return "; ".join(found[:_MAX_TOLD]) + "; ..." * (len(found) > _MAX_TOLD) or "not all of it was recorded"
 
 
 def _add(known: _Known, entry: Entry) -> None:

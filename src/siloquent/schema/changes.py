@@ -5,9 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal
 
+from siloquent.schema.accuracy import AccuracyDefaults
 from siloquent.schema.table import Unit, format_fraction
 
 if TYPE_CHECKING:
@@ -94,6 +96,7 @@ def describe_declaration(schema: TableSchema) -> dict[str, Any]:
         "reuse": budget.reuse,
         "columns": [_describe_column(attribute) for attribute in schema.domain],
         "constraints": _digest_long([str(constraint) for constraint in schema.constraints]),
+        **({} if schema.defaults is None else {"defaults": _dump_defaults(schema.defaults)}),
         FILE: schema.digest,
         **({TABLE: schema.name, "links": _describe_links(schema)} if schema.unit.kind == "shared" else {}),
     }
@@ -112,6 +115,53 @@ def _describe_links(schema: TableSchema) -> list[str]:
         text = json.dumps(facts).encode("utf-8", "surrogateescape")
         told += [str(link), hashlib.sha256(text).hexdigest()[:32]]
     return told
+
+
+def restore_planning_facts(schema: TableSchema, recorded: Mapping[str, Any]) -> TableSchema:
+    """Return ``schema`` with the facts that only planning reads as ``recorded``: budget, reuse, size and defaults.
+
+    A request charged under another file is planned by them, so that the plan is the one that was reserved. The rows
+    that count, and the accounts, stay as declared now; ``declared`` of the result is ``schema``.
+
+    Args:
+        recorded: A result of ``describe_declaration`` under which the request means the same. What it lacks stays.
+    """
+    amounts = {name: _parse_amount(recorded[name]) for name in _BUDGET if name in recorded}
+    now = schema.budget
+    budget = replace(
+        now,
+        epsilon=amounts.get("epsilon", now.epsilon),
+        rho=amounts.get("rho", now.rho),
+        delta=amounts.get("delta", now.delta) or Fraction(0),
+        delta_events=amounts.get("delta_events", now.delta_events) or Fraction(0),
+        reuse=recorded.get("reuse", now.reuse),
+    )
+    hint = recorded.get("size_hint", schema.size_hint)
+    return replace(
+        schema,
+        budget=budget,
+        size_hint=int(hint) if hint else None,
+        defaults=_load_defaults(recorded.get("defaults")),
+        digest=recorded.get(FILE, schema.digest),
+        extended=schema.declared,
+    )
+
+
+def list_differences(
+    before: Mapping[str, Any],
+    after: Mapping[str, Any],
+    columns: Collection[str] | None = None,
+    also: Sequence[str] = (),
+) -> tuple[DeclarationChange, ...]:
+    """Return the changes for which ``means_the_same`` is false."""
+    if after.get("unit") != "row":
+        columns = None
+    facts = (*_PROMISE, *_ROWS, *_READING, *_LINKS, *also)
+    was, now = (
+        {**{name: one[name] for name in facts if name in one}, "columns": _list_cells(one, columns)}
+        for one in (before, after)
+    )
+    return compare_declarations(was, now)
 
 
 def means_the_same(
@@ -158,6 +208,18 @@ def changes_rows(changes: Sequence[DeclarationChange]) -> bool:
     A changed source shows in its marks, and a changed version in each answer.
     """
     return any(one.effect == "new version" and one.subject not in _ROWS.values() for one in changes)
+
+
+def _dump_defaults(defaults: AccuracyDefaults) -> dict[str, str]:
+    return {name: getattr(defaults, name) for name in ("error", "confidence", "max_share")}
+
+
+def _load_defaults(recorded: Mapping[str, str] | None) -> AccuracyDefaults | None:
+    return None if recorded is None else AccuracyDefaults.from_dict(recorded)
+
+
+def _parse_amount(text: str) -> Fraction | None:
+    return Fraction(text) if text else None
 
 
 def _list_cells(declaration: Mapping[str, Any], columns: Collection[str] | None) -> list[dict[str, Any]]:

@@ -55,7 +55,8 @@ def prepare(session: WorkspaceSession, spec: OfferSpec, *, key: str | None = Non
     """
     schema, account = session.schema(spec.table), session.get_account(spec.table)
     charge = bind_request(session, account, schema, "search offer", spec.canonical(), key=key, what="offer")
-    return PreparedRelease(session, charge, plan(spec, schema), _measure_release, assemble)
+    chosen = plan(spec, charge.restore_declaration(session, schema))
+    return PreparedRelease(session, charge, chosen, _measure_release, assemble)
 
 
 def explain(session: WorkspaceSession, spec: OfferSpec) -> OfferPlan:

@@ -22,7 +22,7 @@ from siloquent.errors import (
 )
 from siloquent.fixes import build_fix, let_owner_run, run
 from siloquent.ledger import Account, Ledger
-from siloquent.ledger.declared import EVERYTHING, RecordedDeclarations, Refresh
+from siloquent.ledger.declared import EVERYTHING, ComparedFile, RecordedDeclarations, Refresh
 from siloquent.ledger.rules import (
     ADDS_UP,
     NEW_PEOPLE,
@@ -37,7 +37,7 @@ from siloquent.ledger.rules import (
 from siloquent.privacy import ATTO, Cost, Event, convert_epsilon_to_rho, get_accountant
 from siloquent.privacy.accountants import AccountantName
 from siloquent.schema import TableBudget, TableSchema
-from siloquent.schema.changes import DeclarationChange, describe_declaration
+from siloquent.schema.changes import DeclarationChange, describe_declaration, restore_planning_facts
 from siloquent.schema.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -140,13 +140,28 @@ class SessionAccounts:
             columns: The columns that the request reads; None: all, in their order.
             also: Further declared facts that it depends on, such as ``size_hint``.
         """
+        return [one.digest for one in self.compare_files(schema, columns, also) if not one.differs]
+
+    def compare_files(
+        self, schema: TableSchema, columns: Collection[str] | None = None, also: Sequence[str] = ()
+    ) -> list[ComparedFile]:
+        """Compare the recorded table files with ``schema``, newest first.
+
+        Args:
+            schema, columns, also: As for ``list_files_alike``.
+        """
         is_current = self.schema(schema.name).digest == schema.digest
         declared = (
             self._describe(self.schema(schema.name))
             if is_current
             else self._declared.get_file(schema.account, schema.digest, table=schema.entry_name)
         )
-        return [] if declared is None else self._declared.list_files(schema.account, declared, columns, also)
+        return [] if declared is None else self._declared.compare_files(schema.account, declared, columns, also)
+
+    def restore_declaration(self, schema: TableSchema, file: str) -> TableSchema:
+        """Return ``schema`` with the facts that only planning reads as recorded of the table file ``file``."""
+        recorded = self._declared.get_file(schema.account, file, table=schema.entry_name)
+        return schema if recorded is None else restore_planning_facts(schema, recorded)
 
     def record_declaration(self, name: str) -> None:
         """Record how table ``name`` is declared now, if its account is open and recorded something else last."""

@@ -82,9 +82,14 @@ class WorkspaceSession(SessionAccounts):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def find_defaults(self, table: str) -> AccuracyDefaults | None:
-        """Return the accuracy of questions that state none: the session's, the table's or the workspace's."""
-        return self.defaults or self.schema(table).defaults or self.workspace.defaults
+    def find_defaults(self, table: str, then: TableSchema | None = None) -> AccuracyDefaults | None:
+        """Return the accuracy of questions that state none: the session's, the table's or the workspace's.
+
+        Args:
+            then: The declaration of the table, if not that of today.
+        """
+        declared = self.schema(table) if then is None else then
+        return self.defaults or declared.defaults or self.workspace.defaults
 
     def list_tables(self) -> list[str]:
         """Return the names of the declared tables."""
@@ -260,7 +265,7 @@ class WorkspaceSession(SessionAccounts):
             SchemaError: the table is no longer declared as ``schema``; or as for ``table``.
         """
         opened = self._tables.get(schema.name)
-        if spent != "nothing" and opened is not None and opened[0] is schema and opened[1].is_current:
+        if spent != "nothing" and opened is not None and opened[0] is schema.declared and opened[1].is_current:
             return opened[1]
         table = self.table(schema.name)
         self.require_same_declaration(schema, spent=spent)

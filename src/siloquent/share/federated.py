@@ -21,7 +21,7 @@ from siloquent.share.files import assemble
 from siloquent.share.plan import SharePlan
 from siloquent.share.spec import ShareSpec, parse_spec
 from siloquent.share.spec.release import ShareRelease
-from siloquent.share.task import WITHOUT_OWN, build_charge, build_release, dump_spec, explain
+from siloquent.share.task import WITHOUT_OWN, build_charge, build_release, dump_spec, explain, plan_charged
 
 if TYPE_CHECKING:
     from siloquent.federation.channel.base import Channel
@@ -71,11 +71,12 @@ def _take_part(
         raise RequestError(
             "A release with its own full noise needs no other silo.", fix=run("share release", "SPEC.toml")
         )
-    chosen = explain(session, spec)
-    told, key = build_sum_spec(chosen), f"sum-{channel.session.hex()[:32]}"
+    key = f"sum-{channel.session.hex()[:32]}"
     # One silo under two names would change the sum twice for one charge, so the request includes the name.
     also = f"{channel.session.hex()} {channel.me}"
     charge = build_charge(session, spec, key=key, max_cost=max_cost, also=also)
+    chosen = plan_charged(session, spec, charge)
+    told = build_sum_spec(chosen)
     permits: list[Permit | SettledAnswer] = []
 
     def reserve() -> Permit | SettledAnswer:
@@ -105,7 +106,7 @@ def _take_part(
         raise
     permit = reserve()
     stored = permit if isinstance(permit, SettledAnswer) else _settle_sum(session, chosen, permit, summed, channel.me)
-    return assemble(chosen.schema, stored)
+    return assemble(chosen.schema.declared, stored)
 
 
 def _identify_rows(session: WorkspaceSession, spec: ShareSpec, channel: Channel) -> str:

@@ -70,7 +70,7 @@ def prepare(
             fix=build_fix(run("share sum", "SPEC.toml"), ", or ", UseOption("trust", "local")),
         )
     charge = build_charge(session, spec, key=key, max_cost=None)
-    return PreparedRelease(session, charge, explain(session, spec), _measure_release, assemble)
+    return PreparedRelease(session, charge, plan_charged(session, spec, charge), _measure_release, assemble)
 
 
 def explain(session: WorkspaceSession, spec: ShareSpec) -> SharePlan:
@@ -81,6 +81,16 @@ def explain(session: WorkspaceSession, spec: ShareSpec) -> SharePlan:
     """
     schema = session.schema(spec.table)
     session.get_account(spec.table)
+    return plan(spec, schema, seed=derive_skeleton_seed(session, spec))
+
+
+def plan_charged(session: WorkspaceSession, spec: ShareSpec, charge: Charge) -> SharePlan:
+    """Plan as ``explain``; what was charged under the key of ``charge`` is planned as it was then.
+
+    Raises:
+        As ``explain``. KeyReused: the key belongs to another request.
+    """
+    schema = charge.restore_declaration(session, session.schema(spec.table))
     return plan(spec, schema, seed=derive_skeleton_seed(session, spec))
 
 

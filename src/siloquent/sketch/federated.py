@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from siloquent.federation.messages.invitation import Invitation
     from siloquent.federation.protocols import ProtocolRegistry
     from siloquent.federation.sums import SumResult, SumSpec
+    from siloquent.schema import TableSchema
     from siloquent.session import WorkspaceSession
 
 TASK, PROTOCOL = "sketch", "sketch-sum/1"
@@ -74,6 +75,9 @@ def build_sum(
     here = f"{channel.session.hex()} {channel.me}"
     parts, key = (spec.canonical(), chosen.hash_plan.digest, here), f"sum-{channel.session.hex()[:32]}"
     asked = bind_request(session, account, schema, *parts, key=key, max_cost=max_cost, what="sketch")
+    planned = asked.restore_declaration(session, schema)
+    if planned is not schema:
+        chosen = plan_silo_sum(session, spec, min_parties=min_parties, colluding=colluding, schema=planned)
     held: list[Permit | SettledAnswer] = []
 
     def reserve() -> Permit | SettledAnswer:
@@ -100,9 +104,18 @@ def build_sum(
     return assemble(schema, session.ledger.settle(permit, permit.event, whole.to_bytes()))
 
 
-def plan_silo_sum(session: WorkspaceSession, spec: SketchSpec, *, min_parties: int, colluding: int = 1) -> SketchPlan:
+def plan_silo_sum(
+    session: WorkspaceSession,
+    spec: SketchSpec,
+    *,
+    min_parties: int,
+    colluding: int = 1,
+    schema: TableSchema | None = None,
+) -> SketchPlan:
     """Plan a silo's part, with the event charged to its account. Does not read data.
 
+    Args:
+        schema: The declaration to plan by, if not that of today.
     Raises:
         RequestError: there is no shared hash plan, or no noise share would certainly be included.
     """
@@ -117,7 +130,8 @@ def plan_silo_sum(session: WorkspaceSession, spec: SketchSpec, *, min_parties: i
         )
     if min_parties - colluding < 1:
         raise RequestError(f"{min_parties} silos of which {colluding} collude leave no noise.", fix="more silos")
-    chosen = plan(spec, session.schema(spec.table), seed=0, summed=True)  # the plan file holds the hash functions
+    declared = schema or session.schema(spec.table)
+    chosen = plan(spec, declared, seed=0, summed=True)  # the plan file holds the hash functions
     chosen = _with_shares(chosen, min_parties - colluding)
     return replace(chosen, event=build_sum_event(chosen, min_parties - colluding))
 
@@ -238,7 +252,7 @@ def _run_party(channel: Channel, invitation: Invitation, desk: WorkspaceSession)
     path.write_text(text, encoding="utf-8")
     spec = replace(spec, plan_file=path)
     asked = {"min_parties": summed.min_parties, "colluding": summed.colluding}
-    chosen = plan_silo_sum(desk, spec, **asked)
+    chosen = plan_silo_sum(desk, spec, schema=None, **asked)
     meant = build_invitation(chosen, parties=summed.parties, **asked)
     invitation.require_same(meant, channel.members.moderator)
     made = build_sum(desk, spec, channel, parties=summed.parties, max_cost=invitation.price.split()[-1], **asked)

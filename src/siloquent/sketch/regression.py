@@ -30,12 +30,12 @@ def regress(session: WorkspaceSession, spec: MomentsSpec, *, key: str | None = N
         before a row is read.
     """
     schema, account = session.schema(spec.table), session.get_account(spec.table)
-    chosen = plan_moments(spec, schema)
     budget = {name: str(getattr(spec.budget, name)) for name in spec.budget.__dataclass_fields__}
     asked = "moments", spec.features, spec.target, spec.radius, budget
     charge = bind_request(
         session, account, schema, *asked, key=key, columns={*spec.features, spec.target}, what="model"
     )
+    chosen = plan_moments(spec, charge.restore_declaration(session, schema))
     stored = run_once(session, charge, chosen, partial(_measure_release, chosen))
     return build_stored_model(chosen, stored.payload, stored.event)
 

@@ -73,6 +73,7 @@ def prepare(
     asked = spec.canonical(), _compute_file_digest(spec)
     charge = bind_request(session, account, schema, *asked, key=key, what="sketch")
     seed = charge.derive_seed(session)
+    schema = charge.restore_declaration(session, schema)
     chosen = plan(spec, schema, seed=draw_public_seed() if seed is None else seed)
     return PreparedRelease(session, charge, chosen, _measure_release, assemble)
 

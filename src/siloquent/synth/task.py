@@ -76,9 +76,9 @@ def prepare(session: WorkspaceSession, spec: SynthSpec, *, key: str | None = Non
     """
     schema, account = session.schema(spec.table), session.get_account(spec.table)
     references, rules = compute_reference_digests(spec), list_bin_rules(schema.domain.attributes)
-    parts, also = ("synth", spec.canonical(), references, *rules), ("constraints", "size_hint")
+    parts, also = ("synth", spec.canonical(), references, *rules), ("constraints",)
     charge = bind_request(session, account, schema, *parts, key=key, also=also, what="synthesis")
-    prepared = PreparedSynthesis(session, charge, plan(spec, schema), references)
+    prepared = PreparedSynthesis(session, charge, plan(spec, charge.restore_declaration(session, schema)), references)
     if charge.find_existing(session) is None:
         prepared.require_memory()
     return prepared

@@ -48,7 +48,7 @@ def assemble(progress: QueryProgress, *, with_middles: bool = False) -> Answer:
         task="explore",
         table_name=schema.name,
         request=render(query),
-        schema_digest=schema.digest,
+        schema_digest=schema.declared.digest,
         kind="composite" if query.is_composite else part.plan.kind,
         columns=estimate.columns,
         rows=estimate.rows,
@@ -122,9 +122,9 @@ def _compute_amount(schema: TableSchema, cost: Cost) -> Fraction:
 
 def _build_cost(schema: TableSchema, progress: QueryProgress) -> AnswerCost:
     last = progress.taken[-1].stored
-    limit = _compute_amount(schema, progress.course.limit)
+    limit = _compute_amount(schema, progress.course.limit_now or progress.course.limit)
     if "/" in last.account:
-        limit *= dict(schema.budget.shares).get(last.account.partition("/")[2], Fraction(1))
+        limit *= dict(schema.declared.budget.shares).get(last.account.partition("/")[2], Fraction(1))
     return AnswerCost(
         last.account,
         get_accountant(schema.budget.accountant).symbol,

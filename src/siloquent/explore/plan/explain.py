@@ -34,7 +34,7 @@ class PlannedPrice:
 
 def price_cost(cost: Cost, schema: TableSchema) -> PlannedPrice:
     """Return ``cost`` in the epsilon or rho of the table's account."""
-    budget = schema.budget
+    budget = schema.declared.budget
     book = get_accountant(budget.accountant)
     amount = Fraction(cost.amount, book.scale)
     if budget.accountant != "zcdp":

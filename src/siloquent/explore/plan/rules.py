@@ -13,10 +13,9 @@ from typing import Any
 
 from siloquent.errors import UnknownName
 from siloquent.explore.plan.cells.numbers import is_fraction
-from siloquent.explore.spec.aggregates import Average
 from siloquent.explore.spec.members import list_fields
 from siloquent.explore.spec.predicate import Arithmetic, Call, Column, Compare, InList, Through, Value
-from siloquent.explore.spec.query import Accuracy, Cube, GroupBy, Query, SomeGroups
+from siloquent.explore.spec.query import Cube, GroupBy, Query, SomeGroups
 from siloquent.schema import Attribute, TableSchema, list_bin_rules
 
 EXACT = "exact fractions"
@@ -37,13 +36,6 @@ def list_read_columns(query: Query, schema: TableSchema) -> set[str]:
     words = {text.casefold() for text in _iter_texts(query)}
     named = [one for one in schema.domain if one.name.casefold() in words]
     return {name for one in named for name in (one.name, one.argument) if name}
-
-
-def depends_on_size(query: Query) -> bool:
-    """Return whether ``query`` means something else if the declared ``size_hint`` changes."""
-    promise = query.promise
-    in_percent = isinstance(promise, Accuracy) and any(bound.percent for bound in promise.bounds)
-    return in_percent or any(isinstance(one, Average) for one in query.aggregates)
 
 
 def _iter_texts(value: Any) -> Iterator[str]:

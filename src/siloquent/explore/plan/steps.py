@@ -77,7 +77,7 @@ class PlanStep:
 class QueryPlan:
     """The plan of a query: its first step, and the worst-case second step if there may be one.
 
-    ``limit``: the whole budget under which it was planned.
+    ``limit``: the whole budget under which it was planned. ``limit_now``: that of today, if it is another one.
     """
 
     query: Query
@@ -85,6 +85,7 @@ class QueryPlan:
     first: PlanStep
     limit: Cost
     second: PlanStep | None = None
+    limit_now: Cost | None = None
 
     @property
     def steps(self) -> tuple[PlanStep, ...]:
