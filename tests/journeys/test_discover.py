@@ -55,6 +55,20 @@ def test_the_price_comes_first_and_costs_nothing(steward: Person, types: Types) 
     assert spent(steward) == 0
 
 
+def test_a_doubtful_purchase_is_told_before_it_is_made(steward: Person, types: Types) -> None:
+    """With --yes nobody is asked: then the warning stands before the result."""
+    declared = steward.folder / "schemas" / "visits.toml"
+    declared.write_text(declared.read_text().replace("size_hint = 3000", "size_hint = 110"))
+    bought = types("discover", "visits", "ward", "--epsilon", "0.5", "--yes")
+    assert bought.status == 0, bought.err
+    assert "about 110 rows" in bought.err
+    assert "at most one" in bought.err
+    asked = types("discover", "visits", "age", "--epsilon", "0.001", "--yes")
+    assert asked.status != 0
+    assert "Nothing would be proposed" in asked.err
+    assert "nothing" in asked.err
+
+
 def test_values_are_discovered_declared_and_asked_by(steward: Person, types: Types) -> None:
     found = types(*FIND, "--yes", "--key", "monday")
     assert found.status == 0, found.err

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from siloquent.charts.chart import remove_unprintable
 
+NULL = "NULL"
 SHOWN_DIGITS = 2
 """The digits shown of an error bound, and of everything within its precision."""
 MAX_CHARACTERS = 200
@@ -24,12 +25,19 @@ def clean_text(text: object) -> str:
 
 
 def format_label(value: Any) -> str:
-    """Format a cell that is not a number: NULL for None, true and false for booleans, dates in ISO form, clean text."""
+    """Format a cell that is not a number: NULL for None, true and false for booleans, dates in ISO form, clean text.
+
+    A text that reads as NULL is in quotes, so that no two values of a column read alike by that word.
+
+    >>> format_label(None), format_label("NULL"), format_label("null")
+    ('NULL', "'NULL'", 'null')
+    """
     if value is None:
-        return "NULL"
+        return NULL
     if isinstance(value, bool):
         return "true" if value else "false"
-    return clean_text(value.isoformat() if hasattr(value, "isoformat") else value)
+    text = clean_text(value.isoformat() if hasattr(value, "isoformat") else value)
+    return f"'{text}'" if text.strip(" '") == NULL else text
 
 
 def compute_step(alpha: Fraction) -> Fraction:

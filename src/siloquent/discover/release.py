@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from siloquent.charts.text import clean_text
+from siloquent.charts.text import format_label
 from siloquent.discover.estimate import OuterBins, compute_shortfall, find_outer_bins
 from siloquent.errors import ReleaseError
 from siloquent.fixes import run
@@ -56,7 +56,7 @@ class DiscoveredKeys(Readable):
     null: str = '"drop"'
 
     def __str__(self) -> str:
-        shown = ", ".join(map(clean_text, self.keys[:_SHOWN])) + (", ..." if len(self.keys) > _SHOWN else "")
+        shown = ", ".join(map(format_label, self.keys[:_SHOWN])) + (", ..." if len(self.keys) > _SHOWN else "")
         return "\n".join([self.describe(), *([f"Values: {shown}"] if self.keys else []), self.guarantee.describe()])
 
     def describe(self) -> str:

@@ -69,7 +69,7 @@ def bind_query(
 
 
 def _iter_earlier_defaults(session: WorkspaceSession, stated: Query, schema: TableSchema) -> Iterator[Query]:
-    """Yield ``stated`` with the default accuracies of earlier table files; nothing if its own is no default."""
+    """Yield ``stated`` with the default accuracies of earlier table files; nothing if its own was stated."""
     for unstated in list_unstated(stated):
         for file in session.list_files_alike(schema, list_read_columns(stated, schema)):
             with suppress(SiloquentError):

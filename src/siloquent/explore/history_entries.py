@@ -70,7 +70,8 @@ def list_history(
     return tuple(
         one
         for stored in session.ledger.iter_answers(schema.account)
-        if (not own or stored.account == account.name) and read_table(stored.payload) in ("", schema.entry_name)
+        if (not own or stored.account == account.name)
+        and (not schema.entry_name or read_table(stored.payload) in ("", schema.entry_name))
         for one in _iter_entries(stored, schema.budget.accountant, describe)
     )
 

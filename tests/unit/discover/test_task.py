@@ -341,6 +341,51 @@ def test_the_fix_of_a_hopeless_budget_is_enough(tmp_path: Path) -> None:
     assert planned.sure_from <= 20
 
 
+def plan_or_fix(session: Any, column: str, epsilon: str) -> tuple[Any, str]:
+    try:
+        return session.discover.explain("visits", column, epsilon=epsilon), ""
+    except RequestError as refused:
+        return None, refused.fix
+
+
+@pytest.mark.parametrize("column", ["diagnosis", "cost"])
+@pytest.mark.parametrize("size", [3, 20, 200, 3_000, 50_000])
+@pytest.mark.parametrize("epsilon", ["0.01", "0.1", "1"])
+def test_a_budget_that_could_find_nothing_is_refused_free_and_its_fix_finds(
+    column: str, size: int, epsilon: str, tmp_path: Path
+) -> None:
+    session = open_clinic(tmp_path, COMMON, table=f"size_hint = {size}")
+    planned, fix = plan_or_fix(session, column, epsilon)
+    assert spent(session) == (0, 0)
+    if planned is None:
+        enough = fix.partition("epsilon='")[2].partition("'")[0]
+        if not enough:
+            assert "size_hint" in fix
+            return
+        planned, fix = plan_or_fix(session, column, enough)
+        assert planned is not None, fix
+        assert not isinstance(planned, BoundsPlan) or planned.needed_rows <= size
+    if isinstance(planned, KeysPlan):
+        assert planned.sure_from <= size, "a value of all rows is surely found"
+        assert ("at most one" in planned.warning) == (2 * planned.sure_from > size)
+
+
+def test_what_is_refused_as_hopeless_would_have_found_nothing(tmp_path: Path) -> None:
+    """All rows share one value, and the table does not say how many there are: nothing is refused."""
+    size = 150
+    told = open_clinic(tmp_path / "told", rows(("a", "flu", size)), table=f"size_hint = {size}")
+    silent = open_clinic(tmp_path / "silent", rows(("a", "flu", size)))
+    asked: list[tuple[str, str]] = [("diagnosis", "0.1"), ("cost", "0.2")]
+    for column, epsilon in asked:
+        with pytest.raises(RequestError, match="would be"):
+            told.discover("visits", column, epsilon=epsilon)
+        named = [{"name": f"d{n}"} if column == "diagnosis" else {} for n in range(4)]
+        found = [silent.discover("visits", column, epsilon=epsilon, key=f"{column}{n}", **named[n]) for n in range(4)]
+        empty = sum(one.keys == () if isinstance(one, DiscoveredKeys) else one.lo is None for one in found)
+        assert empty >= 2, f"one of four finds something with probability 0.05 each: {column}"
+    assert spent(told) == (0, 0)
+
+
 def test_the_budget_and_its_deltas_have_an_end(tmp_path: Path) -> None:
     session = open_clinic(tmp_path, COMMON)
     with pytest.raises(BudgetExceeded):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from siloquent.charts.text import clean_text
+from siloquent.charts.text import clean_text, format_label
 from siloquent.cli.base.command import Options, register_command
 from siloquent.cli.base.consent import (
     Dry,
@@ -116,6 +116,8 @@ def _run(
             return None
         if stored is None:
             price = price_words(planned)
+            if planned.warning and (yes or max_cost is not None):  # otherwise it is part of the question
+                options.screen.warn(clean_text(planned.warning))
             what = " ".join(filter(None, (_describe(planned), clean_text(planned.warning), f"This costs {price}.")))
             if not confirm_price(options, price, what=what, question="Discover?", yes=yes, max_cost=max_cost):
                 options.screen.note("Nothing was discovered, nothing was spent.")
@@ -184,7 +186,7 @@ def _show(screen: Screen, found: DiscoveredKeys | ProposedBounds) -> None:
 
     if isinstance(found, DiscoveredKeys):
         for value in found.keys[:SHOWN]:
-            screen.write_line(clean_text(value))
+            screen.write_line(format_label(value))
         if len(found.keys) > SHOWN:
             screen.write_line(f"and {len(found.keys) - SHOWN:,} more in domains/{found.name}.toml")
     elif found.declaration:

@@ -101,21 +101,56 @@ def require_hope(
     amount: Fraction,
     get_variance: Callable[[Fraction], Fraction],
 ) -> None:
-    """Refuse a budget with which no key of the table could pass, as far as its public size says.
+    """Refuse a budget with which not even a value of all rows is surely found, as far as the public size says.
 
     Args:
         amount: The budget in rho. ``get_variance``: returns the noise that an amount allows.
     Raises:
-        RequestError: nothing would be found.
+        RequestError: nothing, or next to nothing, would be found.
     """
-    size = schema.size_hint
-    if size is None or threshold <= size:
+    size, sure = schema.size_hint, compute_sure_count(threshold, math.sqrt(get_variance(amount)))
+    if size is None or sure <= size:
         return
+    finds = "nothing would be found" if threshold > size else "not even a value of all of them would surely be found"
     raise RequestError(
-        f"With this budget a key must be shared by about {threshold:,} units, and {schema.name!r} has about {size:,} "
-        "rows: nothing would be found.",
+        f"With this budget a key must be shared by about {threshold:,} units, or {sure:,} to be surely found, and "
+        f"{schema.name!r} has about {size:,} rows: {finds}.",
         fix=_suggest_enough(spec, schema, size, amount, get_variance),
     )
+
+
+def require_visible_bounds(
+    spec: BoundsSpec, schema: TableSchema, most: float, needed: int, *, is_gaussian: bool
+) -> None:
+    """Refuse a budget whose noise hides all bounds, wherever the values lie, as far as the public size says.
+
+    Args:
+        most: The number of rows up to which no bounds are proposed, but for a probability of 0.05.
+        needed: The number of rows from which on the noise hides no bounds.
+        is_gaussian: Whether the noise falls with the root of the budget.
+    Raises:
+        RequestError: nothing would be proposed.
+    """
+    size = schema.size_hint
+    if size is None or size > most:
+        return
+    times = (Fraction(needed) / size) ** (2 if is_gaussian else 1)
+    raise RequestError(
+        f"With this budget the noise hides all bounds: {schema.name!r} has about {size:,} rows, and from about "
+        f"{needed:,} on it hides none. Nothing would be proposed.",
+        fix=_suggest_louder(spec, schema, times),
+    )
+
+
+def _suggest_louder(spec: BoundsSpec, schema: TableSchema, times: Fraction) -> FixLike:
+    """Suggest ``times`` the budget, if the whole budget of the table covers it."""
+    book = schema.budget.accountant
+    amount = times * spec.budget.convert_to_account(book, delta=get_report_delta(schema))
+    if book == "pure" and amount <= (schema.budget.epsilon or 0):
+        return suggest(replace(spec, budget=Budget(epsilon=format_digits(amount, 2))))
+    if book == "zcdp" and amount <= _get_whole(schema):
+        return suggest(replace(spec, budget=_express(spec.budget, amount, schema)))
+    return f"keep the declared bounds, or raise size_hint in schemas/{schema.name}.toml, if it is too low"
 
 
 def _suggest_enough(

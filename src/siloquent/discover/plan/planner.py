@@ -11,8 +11,16 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from siloquent.discover.plan.checks import choose_delta, get_report_delta, require_hope, require_keys, require_stored
+from siloquent.discover.plan.checks import (
+    choose_delta,
+    get_report_delta,
+    require_hope,
+    require_keys,
+    require_stored,
+    require_visible_bounds,
+)
 from siloquent.discover.plan.threshold import (
+    compute_hidden_rows,
     compute_needed_rows,
     compute_passing_probability,
     compute_sure_count,
@@ -78,7 +86,8 @@ class KeysPlan(Readable):
         if size is None or 10 * self.sure_from <= size:
             return ""
         part = f"{math.ceil(100 * self.sure_from / size)} % of them" if self.sure_from <= size else "nearly all"
-        return f"{self.spec.table} has about {size:,} rows: only values that {part} share are surely found."
+        few = " So at most one value is." if 2 * self.sure_from > size * self.spec.keys_each else ""
+        return f"{self.spec.table} has about {size:,} rows: only values that {part} share are surely found.{few}"
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -184,7 +193,10 @@ def _(spec: BoundsSpec, schema: TableSchema) -> BoundsPlan:
         event = DiscreteLaplace(_round_to_drawable(spec, moved / amount), moved)
     else:
         event = DiscreteGaussian(_compute_variance(spec, moved, amount), moved)
-    return BoundsPlan(spec, schema, event, list_bin_starts(attribute))
+    found = BoundsPlan(spec, schema, event, list_bin_starts(attribute))
+    hidden = compute_hidden_rows(len(found.starts), found.deviation, found.noise)
+    require_visible_bounds(spec, schema, hidden, found.needed_rows, is_gaussian=found.noise == "gaussian")
+    return found
 
 
 def restore_plan(spec: DiscoverSpec, schema: TableSchema, event: Event) -> DiscoverPlan:

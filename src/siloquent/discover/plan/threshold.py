@@ -56,3 +56,13 @@ def compute_sum_quantile(bins: int, noise: Literal["gaussian", "laplace"]) -> fl
 def compute_needed_rows(bins: int, deviation: float, noise: Literal["gaussian", "laplace"]) -> int:
     """Compute the number of rows from which on the noise of ``bins`` bins hides no bounds."""
     return math.ceil(_ROWS_EACH * deviation * compute_sum_quantile(bins, noise) * math.sqrt(bins))
+
+
+def compute_hidden_rows(bins: int, deviation: float, noise: Literal["gaussian", "laplace"]) -> float:
+    """Compute the number of rows up to which no bounds are proposed, wherever the values lie, but for ``SURE``.
+
+    A share beyond a bound is of the noisy number of rows less the most that the noise of all bins adds to it. Where
+    that is not above 0, no share is known.
+    """
+    root = math.sqrt(bins)
+    return deviation * root * (compute_sum_quantile(bins, noise) - normal_quantile(SURE))
