@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from sqlglot import exp
 
-from siloquent.data import PrivateTable, distinct_units, open_table
+from siloquent.data import PrivateTable, open_table, place_maps
 from siloquent.data.engines.duckdb import DuckDBEngine
 from siloquent.data.engines.spark import SparkEngine
 from siloquent.ledger import Permit
@@ -38,7 +38,7 @@ EXPECTED = count_plainly(ROWS, block(), GROUPS, 2)
 
 @BRANCHES
 def test_duckdb_counts_as_plain_python(branches: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(distinct_units, "MAX_BRANCHES", branches)
+    monkeypatch.setattr(place_maps, "MAX_BRANCHES", branches)
     schema = clinic_schema(unit=USER, attributes=COLUMNS)
     assert counted(*on_engine(schema, DuckDBEngine(arrow=frame(ROWS)))) == EXPECTED
 
@@ -46,7 +46,7 @@ def test_duckdb_counts_as_plain_python(branches: int, monkeypatch: pytest.Monkey
 @pytest.mark.spark
 @BRANCHES
 def test_spark_counts_as_plain_python(branches: int, spark_session: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(distinct_units, "MAX_BRANCHES", branches)
+    monkeypatch.setattr(place_maps, "MAX_BRANCHES", branches)
     spark_session.createDataFrame(frame(ROWS)).createOrReplaceGlobalTempView("distinct_visits")
     engine = SparkEngine(spark_session, exp.table_("distinct_visits", db="global_temp"))
     assert counted(*on_engine(clinic_schema(unit=USER, attributes=COLUMNS), engine)) == EXPECTED

@@ -70,7 +70,7 @@ def charged(session: Session, factor: Fraction) -> Permit:
     digest = compute_request_digest(session, account, schema, format_canonical(parse(QUESTION)))
     planned = session.explain(QUESTION).price
     event = DiscreteLaplace(scale=1 / (Fraction(planned) * factor), l1=1)
-    session.open_account(account.name, event)
+    session.open_account(account.name, event, table="visits")
     permit = session.ledger.reserve(account.name, event, key=f"{account.name}:monday", digest=digest)
     assert isinstance(permit, Permit)
     return permit

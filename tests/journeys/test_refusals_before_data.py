@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import siloquent as sq
-from siloquent.errors import BudgetExceeded, DataError, LedgerError, SchemaError, SiloquentError
+from siloquent.errors import AccuracyUnreachable, BudgetExceeded, DataError, LedgerError, SchemaError, SiloquentError
 from siloquent.explore import task
 from siloquent.explore.estimate import QueryProgress, assemble
 from siloquent.explore.plan.planner import plan
@@ -176,7 +176,17 @@ def test_a_declaration_that_changes_before_the_plan_is_the_one_that_is_answered(
         assert [row[0] for row in session.ask(QUESTION, key="k").rows] == ["A", "B", "C"]
 
 
-def test_a_declaration_that_changes_after_the_charge_is_answered_as_it_was_planned(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "question",
+    [
+        QUESTION,
+        "SELECT ward, COUNT(*) FROM visits WHERE CASE WHEN ward = 'A' THEN 'A' ELSE 'B' END < 'C' GROUP BY 1 ERROR 50",
+        "SELECT ward, SUM(CASE WHEN ward = 'A' THEN 2 ELSE 3 END) FROM visits GROUP BY ward ERROR 500",
+    ],
+)
+def test_a_declaration_that_changes_after_the_charge_is_answered_as_it_was_planned(
+    tmp_path: Path, question: str
+) -> None:
     folder = workspace(tmp_path / "w", "ward\nA\nB\n")
     with sq.open(folder) as session:
         reserve = session.ledger.reserve
@@ -187,12 +197,29 @@ def test_a_declaration_that_changes_after_the_charge_is_answered_as_it_was_plann
             (folder / "schemas" / "visits.toml").write_text(text.replace('["A", "B"]', '["A", "B", "C"]'))
             return permit
 
-        price = session.explain(QUESTION).price
+        price = session.explain(question).price
         session.ledger.reserve = meanwhile  # type: ignore[method-assign]
-        answer = session.ask(QUESTION)
+        answer = session.ask(question)
         assert [row[0] for row in answer.rows] == ["A", "B"]
         assert answer.cost.amount == Fraction(price)
         assert list(session.schema("visits").domain["ward"].values) == ["A", "B", "C"]
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "SELECT SUM(CASE WHEN ward = 'A' THEN 2 ELSE 3 END) FROM visits ERROR 0.001",
+        "SELECT SUM(n) FROM (SELECT who, COUNT(*) AS n FROM visits GROUP BY who) ERROR 0.001",
+    ],
+)
+def test_an_error_that_is_too_dear_is_refused_as_such(tmp_path: Path, question: str) -> None:
+    folder = workspace(tmp_path / "w", "who,ward\n1,A\n2,B\n")
+    file = folder / "schemas" / "visits.toml"
+    text = file.read_text().replace("attribute = [", 'attribute = [ { name = "who", type = "id" },')
+    file.write_text(text.replace('kind = "row"', 'kind = "user", column = "who", max_rows = 9'))
+    with sq.open(folder) as session, pytest.raises(AccuracyUnreachable) as refused:
+        session.ask(question)
+    assert refused.value.spent == "nothing"
 
 
 def test_a_schema_with_a_replaced_field_is_priced_as_what_it_is(tmp_path: Path) -> None:

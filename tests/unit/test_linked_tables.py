@@ -32,6 +32,20 @@ def test_the_worked_example(tmp_path: Path) -> None:
         assert {key: number for key, number in groups.items() if number} == {1: 4, 2: 1, 3: 1, 4: 1, 6: 1}
 
 
+def test_subqueries_by_person_see_all_rows_of_an_owner(tmp_path: Path) -> None:
+    limited = LINES.replace("max_rows = 9", "max_rows = 3")
+    with sq.open(write_shop(tmp_path / "w", l=limited)) as session:
+        lines = "SELECT n, COUNT(*) FROM (SELECT customer, COUNT(*) AS n FROM l GROUP BY customer) GROUP BY n"
+        assert dict(ask_exactly(session, lines)) == {1: 1, 2: 0, 3: 2}  # 4 lines count as 3
+        assert count(session, "SELECT SUM(m) FROM (SELECT customer, MAX(q) AS m FROM l GROUP BY customer)") == 11
+        few = "SELECT COUNT(*) FROM (SELECT customer, SUM(d) AS s FROM l WHERE d > 0 GROUP BY customer)"
+        assert count(session, few) == 2
+        orders = "SELECT COUNT(*) FROM (SELECT c, COUNT(*) AS n FROM o GROUP BY c) WHERE n > 1"
+        assert count(session, orders) == 1
+        assert count(session, orders.replace("n > 1", "n = 1")) == 3
+        assert session.ledger.verify().ok
+
+
 def test_at_most_so_many_rows_of_a_unit_count_whatever_its_orders(tmp_path: Path) -> None:
     limited = LINES.replace("max_rows = 9", "max_rows = 3")
     with sq.open(write_shop(tmp_path / "w", l=limited)) as session:

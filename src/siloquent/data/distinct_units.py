@@ -6,42 +6,20 @@ the unit's own groups: no other unit's rows have an influence. Proof: docs/expla
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from functools import reduce
 
 import numpy as np
-from numpy.typing import NDArray
 from sqlglot import exp
 
 from siloquent.data.contribution_bounding import HASHED, select_indexed
 from siloquent.data.distinct_keys import rank_own_keys
 from siloquent.data.engines.base import IN_PART
 from siloquent.data.grouped_counts import GroupedCount
-from siloquent.data.index_sql import SourceColumn, build_case, build_int_literal, quote_name
-from siloquent.schema import Classes, ClassRuns
+from siloquent.data.index_sql import SourceColumn, build_int_literal, quote_name
+from siloquent.data.place_maps import Integers, Lend, MappedPlace, map_place, shift_outside
 
-Integers = NDArray[np.int64]
-Lend = Callable[[dict[str, Integers]], str]
-"""Makes columns of public numbers a relation, and returns its name."""
-MAX_BRANCHES = 256
-"""The most pieces of a map that is written into the query; larger ones are joined as relations."""
 _USER, _CELL, _KEY, _UNITS, _RANK = "u", "cell", "key", "units", "r"
-_FIRST, _LAST, _VALUE = "map_first", "map_last", "map_value"
-
-
-@dataclass(frozen=True, slots=True)
-class _Mapped:
-    """A place mapped to a number: its expression, and the relation that it comes from, if any, with its condition."""
-
-    value: exp.Expr
-    relation: str = ""
-    on: exp.Expr | None = None
-
-    @property
-    def is_counted(self) -> exp.Expr:
-        """The condition that the number is at least 0."""
-        return exp.GTE(this=exp.Paren(this=self.value.copy()), expression=build_int_literal(0))
 
 
 def build_unit_query(
@@ -65,7 +43,7 @@ def build_unit_query(
     stored = [column for column in scan.columns if isinstance(column, SourceColumn)]  # plans ask for no others
     rows = select_indexed([*dict.fromkeys((*stored, user))], user=user).subquery("placed")
     classes = [
-        _map_place(_shift_outside(quote_name(column.index_name), len(one)), one, lend)
+        map_place(shift_outside(quote_name(column.index_name), len(one)), one, lend)
         for column, one in zip(scan.columns, scan.block.classes, strict=True)
     ]
     shape = scan.block.shape
@@ -77,7 +55,7 @@ def build_unit_query(
     cell = reduce(lambda left, right: exp.Add(this=left, expression=right), terms or [build_int_literal(0)])
     shown = exp.alias_(exp.cast(exp.Paren(this=cell), "BIGINT"), _CELL, quoted=True)
     cells = _join(exp.select(quote_name(_USER), shown).from_(rows), classes)
-    group = _map_place(quote_name(_CELL), groups, lend)
+    group = map_place(quote_name(_CELL), groups, lend)
     key = exp.alias_(group.value, _KEY, quoted=True)
     pairs = _join(exp.select(quote_name(_USER), key).from_(cells.subquery("celled")), [group])
     held = (
@@ -103,56 +81,8 @@ def _keep_some(held: exp.Select, user: SourceColumn, salt: str, groups_each: int
     return exp.select(quote_name(_KEY)).from_(ranked.subquery("ranked")).where(most)
 
 
-def _join(query: exp.Select, mapped: Sequence[_Mapped]) -> exp.Select:
+def _join(query: exp.Select, mapped: Sequence[MappedPlace]) -> exp.Select:
     """Join ``query`` with the relations of ``mapped`` places, and leave out what they do not count."""
     for one in mapped:
         query = query.join(exp.to_table(one.relation), on=one.on) if one.relation else query.where(one.is_counted)
     return query
-
-
-def _shift_outside(index: exp.Column, length: int) -> exp.Expr:
-    """Return an attribute's index as a place in its classes: that of OUTSIDE is -1, and its class stands last."""
-    is_outside = exp.LT(this=index, expression=build_int_literal(0))
-    return build_case((is_outside, build_int_literal(length - 1)), default=index.copy())
-
-
-def _map_place(place: exp.Expr, classes: Classes, lend: Lend) -> _Mapped:
-    starts, values, rising = _split_pieces(classes)
-    if len(starts) <= MAX_BRANCHES:
-        return _Mapped(_build_tree(place, starts, values, rising))
-    if isinstance(classes, ClassRuns):
-        last = np.append(starts[1:], len(classes)) - 1
-        kept = values >= 0
-        name = lend({_FIRST: starts[kept], _LAST: last[kept], _VALUE: values[kept]})
-        low = exp.GTE(this=place, expression=quote_name(_FIRST, name))
-        high = exp.LTE(this=place.copy(), expression=quote_name(_LAST, name))
-        return _Mapped(quote_name(_VALUE, name), name, exp.and_(low, high))
-    cells = np.flatnonzero(classes >= 0)
-    name = lend({_FIRST: cells, _VALUE: classes[cells]})
-    return _Mapped(quote_name(_VALUE, name), name, exp.EQ(this=place, expression=quote_name(_FIRST, name)))
-
-
-def _split_pieces(classes: Classes) -> tuple[Integers, Integers, NDArray[np.bool_]]:
-    """Return where pieces of a map begin, the value there, and whether values rise by 1 from place to place."""
-    if isinstance(classes, ClassRuns):
-        return classes.starts, classes.classes, np.zeros(len(classes.starts), dtype=np.bool_)
-    steps = np.diff(classes)
-    # A piece goes on while each step is as the one before it, and 0 or 1.
-    goes_on = ((steps == 0) | (steps == 1)) & np.append(True, steps[1:] == steps[:-1])[: len(steps)]
-    starts = np.flatnonzero(np.append(True, ~goes_on))
-    last = np.append(starts[1:], len(classes)) - 1
-    return starts, classes[starts].astype(np.int64), classes[last] != classes[starts]
-
-
-def _build_tree(place: exp.Expr, starts: Integers, values: Integers, rising: NDArray[np.bool_]) -> exp.Expr:
-    """Return the value at ``place`` as a balanced tree of comparisons."""
-    if len(starts) > 1:
-        middle = len(starts) // 2
-        is_below = exp.LT(this=place.copy(), expression=build_int_literal(int(starts[middle])))
-        below = _build_tree(place, starts[:middle], values[:middle], rising[:middle])
-        above = _build_tree(place, starts[middle:], values[middle:], rising[middle:])
-        return build_case((is_below, below), default=above)
-    if not rising[0]:
-        return exp.cast(build_int_literal(int(values[0])), "BIGINT")
-    shift = build_int_literal(int(values[0] - starts[0]))
-    return exp.Add(this=exp.cast(place.copy(), "BIGINT"), expression=exp.Paren(this=shift))

@@ -78,16 +78,20 @@ class GroupedCount:
         return places
 
 
-def build_group_query(scans: Sequence[GroupedCount], summed: SourceColumn | None) -> exp.Query:
+def build_group_query(
+    scans: Sequence[GroupedCount], summed: SourceColumn | None, rows: exp.Table | exp.Subquery
+) -> exp.Query:
     """Return a query with a row for each scan and combination that occurs: scan, code, n, halves of ``summed``."""
-    queries = [_select_groups(scan, number, summed) for number, scan in enumerate(scans)]
+    queries = [_select_groups(scan, number, summed, rows) for number, scan in enumerate(scans)]
     query: exp.Query = queries[0]
     for other in queries[1:]:
         query = query.union(other, distinct=False, copy=False)
     return query
 
 
-def _select_groups(scan: GroupedCount, number: int, summed: SourceColumn | None) -> exp.Select:
+def _select_groups(
+    scan: GroupedCount, number: int, summed: SourceColumn | None, rows: exp.Table | exp.Subquery
+) -> exp.Select:
     terms: list[exp.Expr] = [
         # A single column is left as it is: the engine groups it by a table of its values instead of by a hash.
         quote_name(column.index_name)
@@ -100,7 +104,7 @@ def _select_groups(scan: GroupedCount, number: int, summed: SourceColumn | None)
     if summed is not None:
         measured += [exp.alias_(half, alias) for half, alias in zip(_sum_halves(summed), ("low", "high"), strict=True)]
     query = exp.select(exp.alias_(exp.Literal.number(number), "scan"), exp.alias_(code, "code"), *measured)
-    query = query.from_(exp.to_table(KEPT))
+    query = query.from_(rows.copy())
     if summed is not None:
         query = query.where(_is_value(summed))
     return query.group_by(exp.Literal.number(2)) if scan.columns else query

@@ -82,8 +82,19 @@ class PrivateTable:
     __slots__ = ("_columns", "_engine", "_in_memory", "_lock", "_numbers", "_permits", "_queries", "_salt", "_schema")
 
     def __init__(self, schema: TableSchema, engine: Engine, permits: PermitChecker, *, salt: str) -> None:
+        self._open(schema, engine, permits, map_columns(schema, engine.list_columns()), salt=salt)
+
+    def _open(
+        self,
+        schema: TableSchema,
+        engine: Engine,
+        permits: PermitChecker,
+        columns: tuple[SourceColumn, ...],
+        *,
+        salt: str = "",
+    ) -> None:
         self._schema, self._engine, self._permits, self._salt = schema, engine, permits, salt
-        self._columns = map_columns(schema, engine.list_columns())
+        self._columns = columns
         self._in_memory: bool | None = None
         self._lock = threading.Lock()
         self._numbers = count()  # of lent relations
@@ -298,30 +309,47 @@ class PrivateTable:
         self, scans: list[GroupedCount], summed: SourceColumn | ComputedColumn | None
     ) -> list[NDArray[np.int64]]:
         # A source that is reread each time is read once for all blocks, not once for each.
-        in_memory = self._keep()
+        return self._scan_rows(scans, summed, exp.to_table(KEPT), in_memory=self._keep())
+
+    def _scan_rows(
+        self,
+        scans: list[GroupedCount],
+        summed: SourceColumn | ComputedColumn | None,
+        rows: exp.Table | exp.Subquery,
+        *,
+        in_memory: bool,
+    ) -> list[NDArray[np.int64]]:
+        """Group ``rows`` in the engine where that is faster, and batch by batch otherwise."""
         stored = None if isinstance(summed, ComputedColumn) else summed
         in_sql = [in_memory and scan.is_narrow and not scan.is_computed and stored is summed for scan in scans]
-        grouped = iter(self._group(list(compress(scans, in_sql)), stored))
-        counted = iter(self._count(list(compress(scans, map(not_, in_sql))), summed))
+        grouped = iter(self._group(list(compress(scans, in_sql)), stored, rows))
+        counted = iter(self._count(list(compress(scans, map(not_, in_sql))), summed, rows))
         return [next(grouped if grouping else counted) for grouping in in_sql]
 
-    def _group(self, scans: list[GroupedCount], summed: SourceColumn | None) -> list[NDArray[np.int64]]:
+    def _group(
+        self, scans: list[GroupedCount], summed: SourceColumn | None, rows: exp.Table | exp.Subquery
+    ) -> list[NDArray[np.int64]]:
         if not scans:
             return []
-        found = self._engine.aggregate(self._build_query(scans, summed))
+        found = self._engine.aggregate(self._build_query(scans, summed, rows))
         return [scatter_groups(scan, number, found, summed=summed is not None) for number, scan in enumerate(scans)]
 
-    def _build_query(self, scans: list[GroupedCount], summed: SourceColumn | None) -> exp.Query:
+    def _build_query(
+        self, scans: list[GroupedCount], summed: SourceColumn | None, rows: exp.Table | exp.Subquery
+    ) -> exp.Query:
         """Return the grouped query of these columns; building it takes longer than running it on a small table."""
         key = (summed and summed.position, *(tuple(column.index_name for column in scan.columns) for scan in scans))
         if key not in self._queries:
             if len(self._queries) >= MAX_QUERIES:
                 self._queries.clear()
-            self._queries[key] = build_group_query(scans, summed)
+            self._queries[key] = build_group_query(scans, summed, rows)
         return self._queries[key]
 
     def _count(
-        self, scans: list[GroupedCount], summed: SourceColumn | ComputedColumn | None
+        self,
+        scans: list[GroupedCount],
+        summed: SourceColumn | ComputedColumn | None,
+        rows: exp.Table | exp.Subquery,
     ) -> list[NDArray[np.int64]]:
         if not scans:
             return []
@@ -329,7 +357,7 @@ class PrivateTable:
         needed = {column.index_name for column in columns if isinstance(column, SourceColumn)}
         needed |= {one.index_name for column in list_computed(scans, summed) for one in column.inputs}
         query = exp.select(*(quote_name(place) for place in sorted(needed)))
-        counted = self._engine.map_merge(build_count_kernel(scans, summed), np.add, query.from_(exp.to_table(KEPT)))
+        counted = self._engine.map_merge(build_count_kernel(scans, summed), np.add, query.from_(rows.copy()))
         ends = np.cumsum([scan.block.size for scan in scans])[:-1]
         return np.split(counted, ends, axis=1)
 

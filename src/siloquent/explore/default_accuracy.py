@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Literal, NoReturn
 
 from siloquent.errors import AccuracyUnreachable, RequestError
 from siloquent.explore.examples import reading
-from siloquent.explore.plan.computed.inlining import add_summed
 from siloquent.explore.plan.public_joins import check_joined
 from siloquent.explore.plan.steps import plan_query
+from siloquent.explore.plan.unit_rows import extend_schema
 from siloquent.explore.spec import parse
 from siloquent.explore.spec.aggregates import Aggregate, Count, Deviation, Distinct, Quantile, Sum, Variance
 from siloquent.explore.spec.language.render import render_offer, render_promise
@@ -48,7 +48,7 @@ def state_accuracy(session: WorkspaceSession, query: Query, *, then: TableSchema
         _refuse_unstated(session, query)
     named = resolve_names(query, schema)
     check_joined(named, schema)
-    extended = add_summed(named, schema)
+    extended = extend_schema(named, schema)
     first, *more = (_build_bound(one, defaults, extended) for one in named.bounded)
     spreads = any(isinstance(one, (Variance, Deviation)) for one in named.bounded)
     rows = max(_require_size(schema) // _SMALLEST_PART, 2) if spreads and stated.at_least is None else stated.at_least

@@ -184,7 +184,7 @@ def answer_planned(
     query = sent.course.query
     with suggest_affordable(session, query):
         schema = session.schema(query.table)
-        if sent.course.schema != schema:
+        if sent.course.schema.declared != schema:
             return answer(session, query, key=key, max_cost=max_cost)
         asked = build_charge(session, query, session.get_account(query.table), key=key, max_cost=max_cost)
         course, held = sent.course.with_schema(schema), asked.find_existing(session)

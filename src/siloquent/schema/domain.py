@@ -27,12 +27,14 @@ class TooManyCells(RequestError):
 class Domain:
     """Attributes in declared order; names are unique, ignoring case. ``table``: the table's name, if known.
 
-    ``computed``: attributes that a query computes, found by their exact names only.
+    ``computed``: attributes that a query computes, found by their exact names only. ``relation``: what a row is, if a
+    query made the rows from those of the table.
     """
 
     attributes: tuple[Attribute, ...]
     table: str = field(default="", compare=False)
     computed: tuple[Attribute, ...] = field(default=(), compare=False, repr=False)
+    relation: str = field(default="", repr=False)
 
     def __post_init__(self) -> None:
         seen: set[str] = set()

@@ -16,6 +16,7 @@ from siloquent.schema.reading import PLAIN_READING, Reading
 
 if TYPE_CHECKING:
     from siloquent.schema.public_table import PublicTable
+    from siloquent.schema.unit_rows import UnitRows
 
 Adjacency = Literal["add-remove", "replace-one"]
 MAX_LISTED = 60
@@ -211,7 +212,7 @@ class TableSchema(Readable):
     state none. ``link``: the table through which its rows belong to the unit that it shares, unless a column of its own
     names that unit.
     ``digest`` is the SHA-256 of the canonical JSON of its file. ``extended``: the declaration to which a query added
-    computed attributes.
+    computed attributes, or whose units have a row each in ``grouped``.
     """
 
     name: str
@@ -229,10 +230,11 @@ class TableSchema(Readable):
     link: Link | None = None
     digest: str = field(default="", compare=False)
     extended: TableSchema | None = field(default=None, compare=False, repr=False)
+    grouped: UnitRows | None = field(default=None, compare=False, repr=False)
 
     @property
     def declared(self) -> TableSchema:
-        """The declaration without the attributes that a query computes."""
+        """The declaration itself, without what a query made of it."""
         return self.extended or self
 
     def __post_init__(self) -> None:

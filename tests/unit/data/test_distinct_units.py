@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from siloquent.data import distinct_units
+from siloquent.data import place_maps
 from siloquent.errors import RequestError
 from siloquent.schema import Block, ClassRuns, TableSchema
 from unit.data.clinic import SALT, clinic_schema, opened
@@ -81,7 +81,7 @@ def test_counts_are_those_of_plain_python(
         ages = ClassRuns(np.array([0, 3, 6, 10]), np.array([2, 9, 0, -1]), 11)
     block = block_of(ages)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(distinct_units, "MAX_BRANCHES", branches)
+        patch.setattr(place_maps, "MAX_BRANCHES", branches)
         assert count(rows, block, groups, each) == count_plainly(rows, block, groups, each)
 
 

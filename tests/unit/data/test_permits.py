@@ -88,7 +88,7 @@ def chosen(session: Session, schema: TableSchema) -> list[tuple[object, ...]]:
     ages = range(4 * 60)
     rows = visits(4 * 60).set_column(0, "patient", pa.array([i // 4 for i in ages], pa.int64()))
     session.add_frame(schema, rows.set_column(rows.column_names.index("age"), "age", pa.array([i % 90 for i in ages])))
-    session.open_account(schema.account, FREE)
+    session.open_account(schema.account, FREE, table=schema.name)
     permit = reserved(session.ledger, schema.account)
     batches = session.table(schema.name).read_rows(["patient", "age"], permit)
     return sorted(tuple(row.values()) for batch in batches for row in batch.to_pylist())

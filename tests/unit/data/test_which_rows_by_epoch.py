@@ -42,7 +42,7 @@ def counted(*, epoch: int = 1, name: str = "visits", ledger_id: str = "ab") -> l
     with tempfile.TemporaryDirectory() as folder, Session(Workspace(Path(folder)), ledger) as session:
         if epoch == 2:
             session.add_frame(replace(schema, budget=replace(schema.budget, epoch=1)), ROWS)
-            session.open_account(f"{name}@1", FREE)
+            session.open_account(f"{name}@1", FREE, table=name)
             ledger.open_epoch(f"{name}@1", schema.account, statement="these are new people")
         session.add_frame(schema, ROWS)
         answer = session.ask(f"SELECT place, COUNT(*) FROM {name} GROUP BY place ERROR 0.4 CONFIDENCE 0.999999999")

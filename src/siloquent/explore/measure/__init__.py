@@ -27,6 +27,10 @@ def measure(plan: Plan, table: PrivateTable, permit: Permit) -> StoredMeasuremen
         ``plan.event`` in the account's unit and adjacency, or the cheaper event of an ex-post mechanism: one scan,
         one mechanism, whose worst price was reserved under ``permit``.
     """
+    if plan.schema.grouped is not None:
+        from siloquent.data.unit_table import UnitTable
+
+        table = UnitTable(plan.schema, table)
     released = run_mechanism(plan.chosen, plan.compiled, _read_columns(plan.compiled, table, permit))
     return StoredMeasurement(
         mechanism=plan.chosen.name,

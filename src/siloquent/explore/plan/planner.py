@@ -22,6 +22,7 @@ from siloquent.explore.plan.mechanisms.nested_threshold import price_crossing
 from siloquent.explore.plan.mechanisms.reconstruction import PARTS_OF_A_STEP
 from siloquent.explore.plan.mechanisms.strategy import price_factorisation, price_strategy
 from siloquent.explore.plan.mechanisms.top import price_geometric_top, price_rounds, price_top_factorisation
+from siloquent.explore.plan.unit_rows import extend_schema
 from siloquent.explore.spec.aggregates import Aggregate, Distinct
 from siloquent.explore.spec.query import Accuracy, Kind, Query, Spend
 from siloquent.fixes import AskWith, run
@@ -129,6 +130,7 @@ def plan(query: Query, schema: TableSchema, *, left: Cost) -> Plan:
         UnknownName, RequestError: the query does not fit the declaration.
         AccuracyUnreachable: no mechanism keeps the promise within ``left``; ``best_alpha`` is the smallest feasible.
     """
+    schema = extend_schema(query, schema)
     compiled = compile_query(query, schema)
     if compiled.sensitivity.linf == 0:
         raise RequestError(

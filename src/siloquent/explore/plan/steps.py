@@ -15,7 +15,6 @@ from fractions import Fraction
 from siloquent.errors import AccuracyUnreachable, RequestError
 from siloquent.explore.plan.bounds import Bounds, Part, build_row_count, compute_bounds, compute_half_range, list_parts
 from siloquent.explore.plan.cells.distinct import check_distinct
-from siloquent.explore.plan.computed.inlining import add_summed
 from siloquent.explore.plan.planner import (
     Plan,
     compile_query,
@@ -27,6 +26,7 @@ from siloquent.explore.plan.planner import (
 from siloquent.explore.plan.public_joins import check_joined
 from siloquent.explore.plan.quantiles import merge_quantiles, plan_quantile
 from siloquent.explore.plan.replaced_rows import combine_events, compose_events
+from siloquent.explore.plan.unit_rows import extend_schema
 from siloquent.explore.spec.aggregates import Aggregate, Average, Count, Distinct, Moment, Quantile, Sum
 from siloquent.explore.spec.derived import Measured
 from siloquent.explore.spec.language.render import render_aggregate, render_offer
@@ -105,7 +105,7 @@ class QueryPlan:
 
     def with_schema(self, schema: TableSchema) -> QueryPlan:
         """Return the plan with ``schema``, which is equal, in place of its own: a plan that came through a pipe."""
-        schema = add_summed(self.query, schema)
+        schema = extend_schema(self.query, schema)
         second = None if self.second is None else self.second.with_schema(schema)
         return replace(self, schema=schema, first=self.first.with_schema(schema), second=second)
 
@@ -118,7 +118,7 @@ def plan_query(query: Query, schema: TableSchema, *, left: Cost) -> QueryPlan:
         AccuracyUnreachable: the budget would not cover all of it.
     """
     check_joined(query, schema)  # an impossible join is refused before anything else is checked
-    schema = add_summed(query, schema)
+    schema = extend_schema(query, schema)
     check_distinct(query, schema)
     _check_computed(query, schema)
     _check_totals(query, schema)
@@ -469,7 +469,7 @@ def find_least_widening(query: Query, schema: TableSchema, *, left: Cost) -> Que
     """Return ``query`` with the smallest common factor on its errors that ``left`` covers; None if there is none."""
     if not isinstance(query.promise, Accuracy):
         return None
-    schema = add_summed(query, schema)
+    schema = extend_schema(query, schema)
 
     def fits(factor: Fraction) -> bool:
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+from siloquent.explore.plan.unit_rows import extend_schema
 from siloquent.explore.spec import parse
 from siloquent.explore.spec.aggregates import Aggregate, Average, Count, Deviation, Sum, Variance
 from siloquent.explore.spec.name_resolution import resolve_names
@@ -14,6 +15,7 @@ from siloquent.schema import TableSchema
 def is_useful(question: str, schema: TableSchema) -> bool:
     """Return whether each error that ``question`` asks for is smaller than what it measures can be."""
     asked = resolve_names(parse(question), schema)
+    schema = extend_schema(asked, schema)
     if not isinstance(asked.promise, Accuracy):
         return True
     for aggregate, bound in zip(asked.bounded, asked.promise.bounds, strict=False):

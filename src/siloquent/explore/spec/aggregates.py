@@ -118,6 +118,13 @@ class Quantile(_OfAttribute):
 
 
 @dataclass(frozen=True, slots=True)
+class Extreme(_OfAttribute):
+    """MIN(attribute) or MAX(attribute): only of one unit's rows, in a subquery by person."""
+
+    largest: bool = field(default=False, kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
 class Ranks(_OfAttribute):
     """Several quantiles of one attribute from one measurement; not part of the query language."""
 
@@ -153,7 +160,7 @@ def name_expression(expression: Expression) -> str:
     return f"expression {hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
 
-Aggregate = Count | Distinct | Sum | Average | Variance | Deviation | Quantile | Moment | Ranks
+Aggregate = Count | Distinct | Sum | Average | Variance | Deviation | Quantile | Moment | Extreme | Ranks
 Simple = Count | Sum | Moment
 """Aggregates with one number per group, linear in the counts of cells."""
 
@@ -170,6 +177,8 @@ def name_column(aggregate: Aggregate) -> str:
         return f"{name_column(replace(aggregate, test=None))}_if"
     if isinstance(aggregate, _OfAttribute) and aggregate.computed is not None:
         return _WORDS.get(type(aggregate), "quantile")
+    if isinstance(aggregate, Extreme):
+        return f"{'max' if aggregate.largest else 'min'}_{aggregate.attribute}"
     if isinstance(aggregate, Quantile):
         share = format_number(aggregate.share)
         return f"median_{aggregate.attribute}" if share == "0.5" else f"quantile_{aggregate.attribute}_{share}"

@@ -29,25 +29,26 @@ def format_canonical(query: Query) -> str:
     """
     # Ledgers treat a query without REUSE as one with REUSE ANY, the default of their versions.
     reuse = "any" if query.reuse == "declared" else query.reuse
-    document = _build_document(replace(query, explain=False, reuse=reuse, default_share=None))
+    document = build_document(replace(query, explain=False, reuse=reuse, default_share=None))
     return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
 
 
-def _build_document(value: Any) -> Any:
+def build_document(value: Any) -> Any:
+    """Return a query or a part of one as JSON values."""
     if isinstance(value, Value):
         return _build_constant(value.value)
     if isinstance(value, InList):
         return {
             "is": "in",
-            "expression": _build_document(value.expression),
+            "expression": build_document(value.expression),
             "values": [_build_constant(one) for one in value.values],
         }
     own = list_fields(type(value))
     if own is not None:
-        parts = {part.name: _build_document(getattr(value, part.name)) for part in own if not _is_later(value, part)}
+        parts = {part.name: build_document(getattr(value, part.name)) for part in own if not _is_later(value, part)}
         return {"is": type(value).__name__.lower(), **parts}
     if isinstance(value, tuple):
-        return [_build_document(part) for part in value]
+        return [build_document(part) for part in value]
     if isinstance(value, Fraction):
         return f"{value.numerator}/{value.denominator}"
     return format_number(value) if isinstance(value, Decimal) else value
@@ -57,7 +58,7 @@ _LATER = frozenset(
     (
         *("others", "join", "more", "at_least", "of", "presentation", "renamed", "order", "limit", "offset"),
         *("descending", "nulls_first", "test", "shown", "kept", "groups_each", "computed", "hidden"),
-        *("default_share", "sets", "joins", "on"),
+        *("default_share", "sets", "joins", "on", "per_unit"),
     )
 )
 """Fields added after the first ledgers."""

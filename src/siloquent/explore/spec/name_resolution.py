@@ -10,9 +10,10 @@ from decimal import Decimal
 from typing import Any
 
 from siloquent.errors import UnknownName
-from siloquent.explore.spec.aggregates import Aggregate, Deviation, Variance
+from siloquent.explore.spec.aggregates import Aggregate, Deviation, Extreme, Variance
 from siloquent.explore.spec.members import list_fields
 from siloquent.explore.spec.numbers import read_number
+from siloquent.explore.spec.per_unit import PerUnit
 from siloquent.explore.spec.predicate import Column, Compare, InList, Value
 from siloquent.explore.spec.query import Query
 from siloquent.schema import Attribute, TableSchema
@@ -41,7 +42,7 @@ class _Rewriter:
             return self.column(value)
         if isinstance(value, (Compare, InList)) and self.test is not None:
             return self.test(value)
-        own = list_fields(type(value))
+        own = None if isinstance(value, PerUnit) else list_fields(type(value))  # its names are those of the table
         if own is None:
             return value
         changed: dict[str, Any] = {}
@@ -75,6 +76,8 @@ def resolve_names(query: Query, schema: TableSchema) -> Query:
 
     Names that are not declared are kept; later stages refuse them.
     """
+    if query.per_unit is not None:
+        return _resolve_units(query, query.per_unit, schema)
     public = [table for table in schema.public if query.join is not None and table.name == query.join.table]
 
     def declared(name: str) -> str:
@@ -95,6 +98,38 @@ def resolve_names(query: Query, schema: TableSchema) -> Query:
     if query.join is None or query.join.key == declared(query.join.key):
         return spelled
     return replace(spelled, join=replace(query.join, key=declared(query.join.key)))
+
+
+def _resolve_units(query: Query, per_unit: PerUnit, schema: TableSchema) -> Query:
+    """Do the same for a query about the rows of units: the subquery's names are the table's, others the subquery's."""
+
+    def declared(name: str) -> str:
+        with suppress(UnknownName):
+            return schema.domain[name].name
+        return name
+
+    def find_declared(name: str) -> Attribute | None:
+        with suppress(UnknownName):
+            return schema.domain[name]
+        return None
+
+    def named(name: str) -> str:
+        found = per_unit.find(name)
+        return name if found is None else found.name
+
+    def find_column(name: str) -> Attribute | None:
+        found = per_unit.find(name)
+        is_value = found is not None and isinstance(found.aggregate, Extreme)
+        return find_declared(found.aggregate.attribute) if is_value else None  # type: ignore[union-attr]
+
+    inner = _Rewriter(attribute=declared)
+    codes = _Rewriter(test=lambda test: _read_codes(test, find_declared))
+    values = tuple(replace(one, aggregate=codes.rewrite(inner.rewrite(one.aggregate))) for one in per_unit.values)
+    where = codes.rewrite(inner.rewrite(per_unit.where))
+    rows = PerUnit(declared(per_unit.unit), values, where)
+    outer: Query = _Rewriter(attribute=named).rewrite(query)
+    outer = _Rewriter(test=lambda test: _read_codes(test, find_column)).rewrite(outer)
+    return replace(outer, per_unit=rows)
 
 
 def _read_codes(test: Compare | InList, find: Callable[[str], Attribute | None]) -> Compare | InList:

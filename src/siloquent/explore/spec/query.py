@@ -14,14 +14,17 @@ from siloquent.explore.spec.aggregates import (
     Count,
     Deviation,
     Distinct,
+    Extreme,
     Moment,
     Quantile,
     Sum,
     Variance,
     name_column,
 )
+from siloquent.explore.spec.language.refusals import suggest_bounds
 from siloquent.explore.spec.normal_form import normalize_expression, normalize_predicate, require_attribute
 from siloquent.explore.spec.numbers import MAX_DIGITS, check_number
+from siloquent.explore.spec.per_unit import PerUnit
 from siloquent.explore.spec.predicate import And, Column, Expression, Predicate, check_name
 from siloquent.explore.spec.presentation import Presentation
 
@@ -288,6 +291,7 @@ class Query:
     ``default_share``: the promise is a default, and may cost at most this many hundredths of the remaining budget.
     ``joins``: linked tables that are joined, and ``on`` the columns that are said to be equal, until a session names
     the relation of all of them as ``table``.
+    ``per_unit``: the query is about the rows of this subquery, one for each unit, and their columns.
     """
 
     table: str
@@ -309,6 +313,7 @@ class Query:
     default_share: Decimal | None = None
     joins: tuple[str, ...] = ()
     on: tuple[tuple[str, str], ...] = ()
+    per_unit: PerUnit | None = None
 
     def __post_init__(self) -> None:
         check_name(self.table, "table")
@@ -321,6 +326,7 @@ class Query:
             if choice is not None and choice.of == self.aggregate:  # one meaning, one form
                 object.__setattr__(self, name, replace(choice, of=None))
         self._move_common_test()
+        self._check_extremes()
         self._check_choice()
         self._check_items()
         self._check_groups_each()
@@ -372,6 +378,14 @@ class Query:
         names = [*filter(None, own), *self.columns]
         if len(set(names)) != len(names):
             raise RequestError("Two columns of the answer have the same name.", fix="AVG(cost) AS mean_cost")
+
+    def _check_extremes(self) -> None:
+        for aggregate in self.bounded:
+            if isinstance(aggregate, Extreme):
+                raise RequestError(
+                    "MIN and MAX are not supported: they reveal values of single people.",
+                    fix=suggest_bounds(aggregate.attribute, largest=aggregate.largest),
+                )
 
     def _check_choice(self) -> None:
         if self.having and self.top:

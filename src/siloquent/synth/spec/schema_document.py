@@ -43,7 +43,7 @@ _CLASSES: Mapping[str, type[Any]] = {
     "Unit": Unit,
 }
 _NAMES = {kind: name for name, kind in _CLASSES.items()}
-_LEFT_OUT = ("labels", "reading", "defaults", "computed", "extended")
+_LEFT_OUT = ("labels", "reading", "defaults", "computed", "extended", "grouped", "relation")
 """What a model does not depend on: words beside values, how the source is read, what questions leave out or compute."""
 _TEXTS: Mapping[str, type[Any]] = {"Decimal": Decimal, "Fraction": Fraction}
 

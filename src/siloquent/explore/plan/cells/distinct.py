@@ -115,7 +115,7 @@ def _compile_units(query: Query, schema: TableSchema, name: str) -> CompiledWork
             f"Users are counted by conditions and keys of one attribute each, not by {part.block.computed[0].name}.",
             fix=_suggest(query, query.aggregate, Count(test=query.aggregate.test)),
         )
-    groups = _list_groups(part)
+    groups = list_groups(part)
     number = len(np.unique(groups[groups >= 0]))
     each = schema.unit.max_rows if query.groups_each is None else query.groups_each
     each = min(each, number)
@@ -133,7 +133,7 @@ def _bound_units(each: int, groups: int, *, replace_one: bool) -> Sensitivity:
     return Sensitivity(moved, moved, min(each, 1))
 
 
-def _list_groups(part: WorkloadPart) -> NDArray[np.int64]:
+def list_groups(part: WorkloadPart) -> NDArray[np.int64]:
     """List the answer of each cell, -1 for cells that do not count."""
     if part.weights is None:
         return part.column

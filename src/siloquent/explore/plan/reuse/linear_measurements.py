@@ -89,8 +89,9 @@ def describe_quantity(compiled: CompiledWorkload, domain: Domain) -> str:
     """
     summed = compiled.summed
     if summed is None:
-        return "rows"
-    facts = [str(getattr(summed, field.name)) for field in fields(summed) if field.name != "computed"]
+        return domain.relation or "rows"
+    relation = [domain.relation] if domain.relation else []
+    facts = [*relation, *(str(getattr(summed, field.name)) for field in fields(summed) if field.name != "computed")]
     domain = domain if summed.computed is None else replace(domain, computed=(summed.computed,))
     return "|".join((*facts, compute_declaration_digest(summed.attribute, domain)))
 

@@ -57,9 +57,10 @@ def is_at_aggregate(cursor: Cursor) -> bool:
 
 def read_aggregate(cursor: Cursor) -> Aggregate:
     """Parse ``COUNT(*)``, ``AVG(attribute)``, ``QUANTILE(attribute, 0.9)`` or another aggregate."""
-    if is_at_aggregate(cursor) and cursor.token.word in OTHER_AGGREGATES:
+    takes_extreme = cursor.takes_extremes and cursor.is_at("MIN", "MAX")
+    if is_at_aggregate(cursor) and cursor.token.word in OTHER_AGGREGATES and not takes_extreme:
         raise _build_aggregate_refusal(cursor)
-    function = cursor.expect(*AGGREGATES)
+    function = cursor.expect(*AGGREGATES, *(("MIN", "MAX") if takes_extreme else ()))
     cursor.expect("(")
     if is_at_aggregate(cursor):
         raise cursor.build_refusal(NESTED)

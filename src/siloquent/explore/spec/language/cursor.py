@@ -34,6 +34,7 @@ class Cursor:
         self._tokens = split_tokens(text)
         self._place = 0
         self._depth = 0
+        self.takes_extremes = False  # whether MIN and MAX may stand here: of one unit's rows, in a subquery
         self.qualifiers: list[Token] = []  # names such as visits.age: checked once the table is known
 
     @property
@@ -116,6 +117,10 @@ class Cursor:
             if not nested:
                 return False
         return False
+
+    def begins_distinct(self) -> bool:
+        """Return whether ``(SELECT DISTINCT`` begins here."""
+        return [one.word for one in self._tokens[self._place : self._place + 3]] == ["(", "SELECT", "DISTINCT"]
 
     def is_nested_call(self, functions: Collection[str]) -> bool:
         """Return whether the call here has a call of one of ``functions`` within its parentheses."""

@@ -7,7 +7,17 @@ from dataclasses import replace
 from functools import singledispatch
 from itertools import zip_longest
 
-from siloquent.explore.spec.aggregates import Aggregate, Average, Count, Deviation, Distinct, Quantile, Sum, Variance
+from siloquent.explore.spec.aggregates import (
+    Aggregate,
+    Average,
+    Count,
+    Deviation,
+    Distinct,
+    Extreme,
+    Quantile,
+    Sum,
+    Variance,
+)
 from siloquent.explore.spec.derived import Derived, Function, Kept, Measured, Number, OverGroups, ShownCondition
 from siloquent.explore.spec.language.render_conditions import (
     render_expression,
@@ -17,6 +27,7 @@ from siloquent.explore.spec.language.render_conditions import (
 )
 from siloquent.explore.spec.language.sql import EVERY_ROW
 from siloquent.explore.spec.numbers import format_number, format_share
+from siloquent.explore.spec.per_unit import PerUnit
 from siloquent.explore.spec.predicate import Or
 from siloquent.explore.spec.presentation import Presentation
 from siloquent.explore.spec.query import (
@@ -82,6 +93,8 @@ def render_aggregate(aggregate: Aggregate) -> str:
     name = render_name(aggregate.attribute) if aggregate.computed is None else render_expression(aggregate.computed)
     if isinstance(aggregate, Distinct):
         return f"COUNT(DISTINCT {name})"
+    if isinstance(aggregate, Extreme):
+        return f"{'MAX' if aggregate.largest else 'MIN'}({name})"
     if isinstance(aggregate, Quantile):
         share = format_number(aggregate.share)
         return f"MEDIAN({name})" if share == "0.5" else f"QUANTILE({name}, {share})"
@@ -111,7 +124,15 @@ def _render_select(query: Query) -> str:
     groups = f" GROUP BY {grouped}" if names else ""
     join = f" JOIN {render_name(query.join.table)} USING ({render_name(query.join.key)})" if query.join else ""
     tables = ", ".join(map(render_name, (query.table, *query.joins)))
-    return f"SELECT {', '.join(items)} FROM {tables}{join}{where}{groups}"
+    source = tables if query.per_unit is None else _render_per_unit(query.per_unit, query.table)
+    return f"SELECT {', '.join(items)} FROM {source}{join}{where}{groups}"
+
+
+def _render_per_unit(per_unit: PerUnit, table: str) -> str:
+    unit = render_name(per_unit.unit)
+    values = [f"{render_aggregate(one.aggregate)} AS {render_name(one.name)}" for one in per_unit.values]
+    where = f" WHERE {render_predicate(per_unit.where)}" if per_unit.where is not None else ""
+    return f"(SELECT {', '.join([unit, *values])} FROM {render_name(table)}{where} GROUP BY {unit})"
 
 
 def _render_values(query: Query) -> list[str]:

@@ -58,7 +58,7 @@ def read_views(cursor: Cursor, read_groups: ReadGroups) -> Views:
 
 def _read_query(cursor: Cursor, views: Views, read_groups: ReadGroups) -> View | GroupedView:
     """Parse a query in parentheses, of rows or of groups."""
-    if cursor.is_at("(") and cursor.holds_groups(AGGREGATES):
+    if cursor.is_at("(") and (cursor.holds_groups(AGGREGATES) or cursor.begins_distinct()):
         return read_groups(cursor, views)
     return _read_view(cursor, views, read_groups)
 

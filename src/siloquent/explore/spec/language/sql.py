@@ -22,12 +22,14 @@ from siloquent.explore.spec.language.ordering import (
     read_order,
     read_position,
 )
+from siloquent.explore.spec.language.per_unit import build_per_unit, find_unit_key
 from siloquent.explore.spec.language.refusals import (
     AGGREGATES,
     CLAUSES,
     LIMITS,
     OTHER_AGGREGATES,
     TAIL,
+    WHY_NOT,
     Refusal,
 )
 from siloquent.explore.spec.language.render_conditions import render_expression
@@ -40,7 +42,7 @@ from siloquent.explore.spec.language.sources import (
     read_source,
     read_where,
 )
-from siloquent.explore.spec.language.views import GroupedView, Source, adopt, adopt_kept
+from siloquent.explore.spec.language.views import GroupedView, Source, adopt, adopt_kept, join_conditions
 from siloquent.explore.spec.normal_form import list_attributes
 from siloquent.explore.spec.predicate import And, Column, Expression, Predicate, Value
 from siloquent.explore.spec.presentation import Presentation
@@ -59,6 +61,7 @@ _WINDOWS_INSIDE = Refusal(
     "A subquery's windows are over all its groups, so an outer WHERE cannot choose among these.",
     "put the condition into the subquery's HAVING, or leave it out",
 )
+_SAME_NAME = Refusal("Two columns of the subquery have the same name.", "AVG(cost) AS mean_cost")
 _EXAMPLE = AskWith("SELECT ward, COUNT(*) FROM visits GROUP BY ward ERROR 200")
 
 
@@ -105,12 +108,7 @@ def read_select(cursor: Cursor, *, explain: bool = False, views: Views = NO_VIEW
         cursor.take("ALL")  # the opposite of DISTINCT, which changes nothing
     first = read_first(cursor)
     items = _read_items(cursor)
-    source = read_source(cursor, views, read_groups)
-    join, on, where = read_where(cursor, source)
-    passing: list[Kept] = []
-    if source.groups is not None:
-        items, passing, source = _compute_with_groups(cursor, items, source.groups, where, source)
-        join, where = source.join, source.groups.where if source.groups is not None else None
+    items, passing, source, on, where = _read_rows(cursor, items, views)
     if distinct is not None and items.keys and not cursor.is_at("GROUP"):
         raise distinct
     workload = _read_groups(cursor, items) if source.groups is None else source.groups.workload
@@ -150,7 +148,7 @@ def read_select(cursor: Cursor, *, explain: bool = False, views: Views = NO_VIEW
         shows_values=bool(measured),
         alias=measured[0].alias if measured else "",
         others=tuple(measured[1:]),
-        join=join,
+        join=source.join,
         reuse=tail.reuse,
         optimistic=tail.optimistic,
         groups_each=tail.groups_each,
@@ -159,46 +157,81 @@ def read_select(cursor: Cursor, *, explain: bool = False, views: Views = NO_VIEW
         presentation=presentation,
         joins=source.joins,
         on=on,
+        per_unit=source.per_unit,
     )
     return query if source.view is None else source.view.inline(query)
+
+
+def _read_rows(
+    cursor: Cursor, items: _Items, views: Views
+) -> tuple[_Items, list[Kept], Source, tuple[tuple[str, str], ...], Predicate | None]:
+    """Parse FROM and WHERE; over a subquery's groups, return the items in terms of its own, and conditions on them."""
+    source = read_source(cursor, views, read_groups)
+    join, on, where = read_where(cursor, source)
+    groups = source.groups
+    if groups is None:
+        return items, [], replace(source, join=join), on, where
+    if items.measured or cursor.is_at("GROUP") or not groups.values:
+        if find_unit_key(groups) is None:
+            raise cursor.build_refusal(_OF_GROUPS)
+        source, where = _choose_units(source, groups, where)
+        return items, [], source, on, where
+    items, passing, source = _compute_with_groups(cursor, items, groups, where, source)
+    return items, passing, source, on, groups.where
 
 
 def read_groups(cursor: Cursor, views: Views) -> GroupedView:
     """Parse ``(SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward HAVING n > 5)``."""
     cursor.expect("(")
     cursor.enter_parenthesis()
-    before = len(cursor.qualifiers)
+    before, takes_extremes = len(cursor.qualifiers), cursor.takes_extremes
+    cursor.takes_extremes = True
     cursor.expect("SELECT")
+    is_distinct = bool(cursor.take("DISTINCT"))
     items = _read_items(cursor)
     source = read_source(cursor, views, read_groups)
     join, where = join_listed(cursor, source, read_predicate(cursor) if cursor.take("WHERE") else None)
     if source.joins:
         raise cursor.build_refusal(_OF_GROUPS)
-    workload = EVERY_ROW if cursor.is_at(")") and not items.keys else _read_groups(cursor, items)
+    if is_distinct and (items.values or not cursor.is_at(")")):
+        raise cursor.build_refusal(WHY_NOT["DISTINCT"])
+    if is_distinct:
+        workload: Workload = GroupBy(tuple(key.expression for key in items.keys))
+    else:
+        workload = EVERY_ROW if cursor.is_at(")") and not items.keys else _read_groups(cursor, items)
     selected = _list_columns(items, workload)
     kept: list[Kept] = []
     if cursor.take("HAVING"):
         reader = selected.build_reader(cursor, _OF_GROUPS)
         kept = reader.read_conditions()
         items.measured[:] = reader.measured
-    if not cursor.is_at(")") or source.groups is not None or not items.values:
+    cursor.takes_extremes = takes_extremes
+    if not cursor.is_at(")") or source.groups is not None or not (items.values or items.keys):
         raise cursor.build_refusal(_OF_GROUPS)
     cursor.leave_parenthesis()
     check_qualifiers(cursor.qualifiers[before:], source.names)
     del cursor.qualifiers[before:]
     keys = {one.alias or render_expression(one.expression): one.expression for one in items.keys}
-    values = {shown.name: shown.value for shown in _name_values(items, ())}
+    named = _name_values(items, ())
+    names = [name.casefold() for name in (*keys, *(shown.name for shown in named))]
+    if len(set(names)) < len(items.keys) + len(items.values):
+        raise cursor.build_refusal(_SAME_NAME)
+    values = {shown.name: shown.value for shown in named}
     return GroupedView(
         source.table, source.view, join, where, workload, keys, values, tuple(items.measured), tuple(kept)
     )
+
+
+def _choose_units(source: Source, groups: GroupedView, where: Predicate | None) -> tuple[Source, Predicate | None]:
+    """Return the rows of units as the source, and the condition on them that WHERE and the subquery's HAVING make."""
+    per_unit, kept = build_per_unit(groups)
+    return replace(source, join=None, view=None, groups=None, per_unit=per_unit), join_conditions(kept, where)
 
 
 def _compute_with_groups(
     cursor: Cursor, items: _Items, groups: GroupedView, where: Predicate | None, source: Source
 ) -> tuple[_Items, list[Kept], Source]:
     """Return the items over the groups of a subquery, and the conditions that choose among these."""
-    if items.measured or cursor.is_at("GROUP"):
-        raise cursor.build_refusal(_OF_GROUPS)
     found = _Items()
     for one in items.keys:
         named = groups.find_key(one.expression)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from decimal import Decimal
 
 from siloquent.errors import SyntaxProblem
-from siloquent.explore.spec.aggregates import Aggregate, Average, Count, Deviation, Quantile, Sum, Variance
+from siloquent.explore.spec.aggregates import Aggregate, Average, Count, Deviation, Extreme, Quantile, Sum, Variance
 from siloquent.explore.spec.language.conditions import read_expression
 from siloquent.explore.spec.language.cursor import Cursor
 from siloquent.explore.spec.normal_form import list_attributes
@@ -82,6 +82,8 @@ def _build(function: str, argument: Expression) -> Aggregate:
 
 
 def _build_plain(function: str, argument: Expression, test: Predicate | None = None) -> Aggregate:
+    if function in ("MIN", "MAX"):
+        return Extreme("", computed=argument, test=test, largest=function == "MAX")
     if function in ("VAR", "STDDEV"):
         spread = Variance if function == "VAR" else Deviation
         return spread("", computed=argument, test=test, sample=True)

@@ -26,6 +26,7 @@ from siloquent.explore.spec.derived import (
 from siloquent.explore.spec.language.refusals import quote_name
 from siloquent.explore.spec.language.tested import add_test
 from siloquent.explore.spec.name_resolution import substitute_columns
+from siloquent.explore.spec.per_unit import PerUnit
 from siloquent.explore.spec.predicate import (
     And,
     Arithmetic,
@@ -183,6 +184,7 @@ class Source:
     ``listed``: a table after a comma, which WHERE joins: ``FROM visits v, wards w WHERE v.ward = w.ward``.
     ``view``: the rows and columns of the table that a subquery or a query of WITH chooses; ``groups``: its groups.
     ``joins``: linked tables that are joined, and ``on`` the conditions after ON and USING.
+    ``per_unit``: its rows, one for each unit.
     """
 
     table: str
@@ -193,6 +195,7 @@ class Source:
     groups: GroupedView | None = None
     joins: tuple[str, ...] = ()
     on: tuple[Predicate, ...] = ()
+    per_unit: PerUnit | None = None
 
 
 @dataclass(frozen=True, slots=True)

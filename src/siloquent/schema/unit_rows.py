@@ -1,0 +1,52 @@
+"""Rows of persons: one row for each unit of a table, computed from all rows of that unit and from nothing else.
+
+Whatever the rows are, adding or removing a unit adds or removes one row. Proof:
+docs/explanation/per-person-subqueries.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from siloquent.schema.attribute import Attribute
+    from siloquent.schema.domain import Block
+
+UnitFunction = Literal["count", "distinct", "sum", "least", "largest"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RowTest:
+    """The rows that pass a condition: ``groups`` has 0 for the cells of ``block`` that do, and -1 for others."""
+
+    block: Block
+    groups: NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class UnitColumn:
+    """A number of each unit: ``function`` of the declared ``argument`` over its rows that pass ``test``.
+
+    Numbers beyond the bounds of ``attribute`` become the bound; SUM, MIN and MAX of no value are NULL.
+    """
+
+    attribute: Attribute
+    function: UnitFunction
+    argument: str = ""
+    test: RowTest | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class UnitRows:
+    """One row with ``columns`` for each unit that has a row which passes ``test``.
+
+    ``identity``: a digest of everything that determines the rows of a unit from its rows in the table.
+    """
+
+    identity: str
+    columns: tuple[UnitColumn, ...]
+    test: RowTest | None = None
