@@ -158,7 +158,7 @@ def added(frame: Any, value: Any) -> dict[str, Callable[[], tuple[Any, int]]]:
 
 
 @lru_cache(maxsize=1_000)
-def _query(held: tuple[SourceColumn, ...]) -> exp.Select:
+def _query(held: tuple[SourceColumn, ...]) -> exp.Query:
     return select_bounded_rows(held, Unit(), salt="5a17", wanted=held)
 
 

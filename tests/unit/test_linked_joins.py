@@ -102,6 +102,59 @@ def test_tables_that_are_not_linked_to_each_other_are_not_joined(tmp_path: Path)
         assert session.get_budget("l").spent == 0
 
 
+PEOPLE = """format = 1
+[table]
+name = "people"
+source = "csv:cu.csv"
+adjacency = "add-remove"
+unit = { kind = "user", column = "c", max_rows = 1 }
+[budget]
+accountant = "pure"
+epsilon = "1"
+[[attribute]]
+name = "c"
+type = "id"
+[[attribute]]
+name = "seg"
+type = "category"
+values = ["A", "B"]
+null = "drop"
+"""
+
+
+@pytest.mark.parametrize("table", ["people", "rows"])
+def test_a_table_with_an_account_of_its_own_is_never_read_for_another_ones(tmp_path: Path, table: str) -> None:
+    text = PEOPLE.replace('"people"', f'"{table}"')
+    if table == "rows":
+        text = text.replace('{ kind = "user", column = "c", max_rows = 1 }', '{ kind = "row" }')
+    with sq.open(write_shop(tmp_path / "w", **{table: text})) as session:
+        joined = [f"o JOIN {table} ON o.c = {table}.c", f"o, {table} WHERE o.c = {table}.c"]
+        for source in (*joined, f'"o+{table}"', f'"{table}+o"'):
+            with pytest.raises(RequestError):
+                session.ask(f"SELECT COUNT(*) FROM {source}" + EXACT)
+        assert session.get_budget("o").spent == session.get_budget(table).spent == 0
+
+
+@pytest.mark.parametrize("name", ["o+l", "l+l", "l+cu", "l+nowhere", "l+", "+l", "o+cu+cu"])
+def test_a_relation_that_no_links_make_is_refused(tmp_path: Path, name: str) -> None:
+    with sq.open(write_shop(tmp_path / "w")) as session:
+        with pytest.raises((RequestError, UnknownName)):
+            session.ask(f'SELECT COUNT(*) FROM "{name}"' + EXACT)
+        assert session.get_budget("l").spent == 0
+
+
+def test_a_refresh_of_the_parent_is_one_of_other_rows(tmp_path: Path) -> None:
+    folder = write_shop(tmp_path / "w")
+    with sq.open(folder) as session:
+        session.ask("SELECT COUNT(*) FROM l JOIN o ON l.o = o.o" + EXACT)
+        newer = tmp_path / "newer.csv"
+        newer.write_text(ROWS["o"].replace("14,\n", "16,1\n"))
+        session.refresh("o", newer)
+        again = session.ask("SELECT COUNT(*) FROM l JOIN o ON l.o = o.o" + EXACT)
+        assert again.cost.amount > 499
+        assert again.about_rows is not None
+
+
 def test_a_name_that_two_tables_have_is_refused_where_it_is_used(tmp_path: Path) -> None:
     status = '\n[[attribute]]\nname = "status"\ntype = "category"\nvalues = ["A"]\nnull = "drop"\n'
     folder = write_shop(tmp_path / "w", l=LINES + status, o=ORDERS + status)

@@ -17,6 +17,8 @@ from siloquent.schema import Unit
 
 _USER = "u"
 _RANK = "r"
+_HELD, _MANY = "held", "many"
+"""The rows of users, and the users of whom not all rows count."""
 _NOTHING = exp.alias_(exp.Literal.number(0), "nothing")
 """A query of rows may have no columns."""
 HASHED = ("text", "integer", "boolean")
@@ -30,7 +32,7 @@ def select_bounded_rows(
     salt: str,
     wanted: Sequence[SourceColumn],
     joined: Collection[str] = (),
-) -> exp.Select:
+) -> exp.Query:
     """Return the rows that count, with ``wanted`` columns: indices (``index_name``), else as read (``read_name``).
 
     Args:
@@ -42,14 +44,28 @@ def select_bounded_rows(
     if unit.kind == "row":
         return exp.select(*shown).from_(select_indexed(wanted).subquery("placed"))
     placed = select_indexed(columns, user=next(c for c in columns if c.attribute.name == unit.column))
-    ranked = (
-        exp.select("*", exp.alias_(_rank(columns, salt, joined), _RANK, quoted=True))
-        .from_(placed.subquery("placed"))
-        .where(exp.not_(exp.Is(this=quote_name(_USER), expression=exp.Null())))
-        .where(exp.Anonymous(this=IN_PART, expressions=[quote_name(_USER)]))
+    known = (
+        exp.not_(exp.Is(this=quote_name(_USER), expression=exp.Null())),
+        exp.Anonymous(this=IN_PART, expressions=[quote_name(_USER)]),
     )
+    rank = exp.alias_(_rank(columns, salt, joined), _RANK, quoted=True)
     most = exp.LTE(this=quote_name(_RANK), expression=exp.Literal.number(unit.max_rows))
+    if unit.kind == "shared":
+        return _rank_only_many(exp.select("*").from_(placed.subquery("placed")).where(*known), shown, rank, most)
+    ranked = exp.select("*", rank).from_(placed.subquery("placed")).where(*known)
     return exp.select(*shown).from_(ranked.subquery("ranked")).where(most)
+
+
+def _rank_only_many(rows: exp.Select, shown: Sequence[exp.Expr], rank: exp.Expr, most: exp.LTE) -> exp.Query:
+    """Return the same rows, but rank only those of users who have more than count: ranking takes most of the time."""
+    more = exp.GT(this=exp.Count(this=exp.Star()), expression=most.expression.copy())
+    user = quote_name(_USER)
+    many = exp.select(user).from_(exp.to_table(_HELD)).group_by(user).having(more)
+    is_many = exp.In(this=user, query=exp.select(user).from_(exp.to_table(_MANY)).subquery())
+    few = exp.select(*shown).from_(exp.to_table(_HELD)).where(exp.not_(is_many))
+    ranked = exp.select("*", rank).from_(exp.to_table(_HELD)).where(is_many.copy())
+    first = exp.select(*(one.copy() for one in shown)).from_(ranked.subquery("ranked")).where(most)
+    return few.union(first, distinct=False).with_(_HELD, as_=rows).with_(_MANY, as_=many)
 
 
 def _select_column(column: SourceColumn) -> exp.Expr:

@@ -396,7 +396,7 @@ class PrivateTable:
             if column.lookup:
                 self._engine.look_up(column.lookup, column.attribute.values)
 
-    def _select_bounded(self, wanted: Sequence[SourceColumn]) -> exp.Select:
+    def _select_bounded(self, wanted: Sequence[SourceColumn]) -> exp.Query:
         link = self._schema.link
         joined = (link.columns or ()) if link is not None else ()
         return select_bounded_rows(self._columns, self._schema.unit, salt=self._salt, wanted=wanted, joined=joined)

@@ -210,7 +210,7 @@ def _suggest_more_budget(session: WorkspaceSession, schema: TableSchema) -> FixL
 
 
 def _raise_budget(schema: TableSchema, line: str = "a larger epsilon") -> FixLike:
-    return build_fix(f"{line} under [budget] in schemas/{schema.name}.toml, then: ", run("budget set", schema.name))
+    return build_fix(f"{line} under [budget] in {schema.budget_file}, then: ", run("budget set", schema.name))
 
 
 def _suggest_more_delta(session: WorkspaceSession, schema: TableSchema) -> FixLike:

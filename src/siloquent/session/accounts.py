@@ -106,16 +106,16 @@ class SessionAccounts:
                 known = {**{one.name: one for one in self._list_charged(name)}, **known}
         return [known[name] for name in sorted(known)]
 
-    def open_account(self, account: str, event: Event, *, table: str) -> None:
+    def open_account(self, account: str, event: Event, *, table: str = "") -> None:
         """Open ``account``, with those above it, if ``event`` is the first charge to it.
 
         Args:
-            table: The table that is asked about.
+            table: The table that is asked about; empty if the account is its own.
         Raises:
             BudgetExceeded: the declared budget does not cover ``event``. NotAllowed: its price is invalid there. The
                 account stays unopened, so that its declaration can still be changed freely.
         """
-        name = table
+        name = table or parse_table_name(account)
         if self._find_account(account) is not None:
             if name.partition("+")[0] in self.list_tables() and self.schema(name).account == account.partition("/")[0]:
                 self.record_declaration(name)

@@ -69,7 +69,7 @@ def choose_delta(spec: KeysSpec, schema: TableSchema) -> Fraction:
     Raises:
         RequestError: the account has none for events, or less than is asked for.
     """
-    budget, file = schema.budget, f"schemas/{schema.name}.toml"
+    budget, file = schema.budget, schema.budget_file
     if budget.accountant == "pure":
         raise RequestError(
             f"The account of {schema.name!r} is pure, but a release of keys requires a delta: without one, no key "

@@ -35,6 +35,12 @@ def find_base(tables: Sequence[TableSchema]) -> TableSchema:
     Raises:
         RequestError: two of them are the same, or are about different units.
     """
+    _require_linked(tables)
+    return max(tables, key=lambda one: (len(one.ancestors), one.unit.max_rows))
+
+
+def _require_linked(tables: Sequence[TableSchema]) -> None:
+    """Refuse tables of several units, only one of which would be charged, and a table that is there twice."""
     names = [one.name for one in tables]
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
@@ -42,12 +48,11 @@ def find_base(tables: Sequence[TableSchema]) -> TableSchema:
             f"{twice!r} is joined with itself: a person's rows are joined with those of other tables only.",
             fix="ask about its groups, and compare these",
         )
-    if len({one.unit.code for one in tables}) > 1 or tables[0].unit.kind != "shared":
+    if len({one.account for one in tables}) > 1 or tables[0].unit.kind != "shared":
         raise RequestError(
             f"{', '.join(names[:-1])} and {names[-1]} are not linked to one unit.",
             fix=f"declare units/{tables[0].unit.of or 'NAME'}.toml, and how the rows of each find it",
         )
-    return max(tables, key=lambda one: (len(one.ancestors), one.unit.max_rows))
 
 
 def join_tables(base: TableSchema, others: Sequence[TableSchema]) -> TableSchema:
@@ -56,8 +61,9 @@ def join_tables(base: TableSchema, others: Sequence[TableSchema]) -> TableSchema
     Columns that two tables have are those of the nearer one; see ``list_ambiguous``.
 
     Raises:
-        RequestError: ``base`` does not refer to one of them, directly or through the others.
+        RequestError: they are of several units, or ``base`` does not refer to one of them, directly or through others.
     """
+    _require_linked([base, *others])
     name = PLUS.join((base.name, *sorted(one.name for one in others)))
     joined = _join(base, {one.name: one for one in others})
     digest = hashlib.sha256(json.dumps([name, base.digest, *(one.digest for one in others)]).encode()).hexdigest()
