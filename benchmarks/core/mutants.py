@@ -1,6 +1,7 @@
 """Planted faults: how many changes of the library its tests do not notice. See ``benchmarks.mutants``.
 
-The first run traces the tests, which takes the time of the tests; the map is kept in ``.mutants``.
+The first run traces the tests, which takes the time of the tests. The map and the verdicts are kept in ``.mutants``: a
+run that was stopped goes on where it was.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from benchmarks.mutants import coverage
 from benchmarks.mutants.declared import Named, equivalents, named, stale
 from benchmarks.mutants.places import SEED, Planted, everything, parse_library, sample
 from benchmarks.mutants.planting import Field, Verdict, copied
+from benchmarks.mutants.verdicts import KeptVerdicts
 from benchmarks.row import Options, Row
 
 LEAST = 150
@@ -59,12 +61,15 @@ def rows(options: Options) -> Iterator[Row]:
 
 
 def _judged(field: Field, faults: Sequence[Planted | Named]) -> list[Verdict]:
-    verdicts = []
+    verdicts, kept = [], KeptVerdicts(field)
     for nth, fault in enumerate(faults, 1):
-        verdicts.append(field.judge(fault))
+        verdicts.append(kept.judge(fault))
         last = verdicts[-1]
         print(f"{nth}/{len(faults)} {_named(last)}: {last.by or 'SURVIVED'}", file=sys.stderr, flush=True)
-    return field.check(verdicts)
+    checked = field.check(verdicts)
+    for one in checked:
+        kept.keep(one)
+    return checked
 
 
 def _named(verdict: Verdict) -> str:

@@ -15,6 +15,7 @@ from benchmarks.mutants.declared import Equivalent, Named, change_of, named, sta
 from benchmarks.mutants.mutate import KINDS, Mutation, Signatures, mutations, uses
 from benchmarks.mutants.places import PLACES, Planted, everything, parse_library, place_of, sample
 from benchmarks.mutants.planting import Field, copied, in_turn, within
+from benchmarks.mutants.verdicts import KeptVerdicts
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "src"
@@ -269,3 +270,34 @@ def test_a_test_that_fails_without_the_fault_does_not_count(
     verdict = field.judge(fault)
     assert verdict.by == name
     assert field.check([verdict])[0].survived
+
+
+def test_a_run_that_was_stopped_goes_on_where_it_was(tmp_path: Path) -> None:
+    """A kept verdict holds while the faulty file, and the test that noticed or all tests, are what they were."""
+    (tmp_path / "siloquent").mkdir()
+    (tmp_path / "siloquent" / "one.py").write_text("a = 1\nb = 2\n")
+    test = tmp_path / "test_one.py"
+    test.write_text("first")
+    planted: list[str] = []
+
+    class Counting(Field):
+        def judge(self, fault: Planted | Named) -> planting.Verdict:
+            planted.append(str(getattr(fault, "name", "")))
+            return planting.Verdict(fault, f"{test}::test" if "seen" in planted[-1] else "", 3)
+
+    field = Counting(tmp_path, [Traced(f"{test}::test", 0.1, {})], {})
+    seen, missed = Named("seen", "one.py", "a = 1", "a = 2"), Named("missed", "one.py", "b = 2", "b = 3")
+
+    def judge() -> list[str]:
+        kept = KeptVerdicts(field, tmp_path / "verdicts.jsonl")
+        planted.clear()
+        assert [kept.judge(one).survived for one in (seen, missed)] == [False, True]
+        return list(planted)
+
+    assert judge() == ["seen", "missed"]
+    assert judge() == []
+    test.write_text("second")
+    assert judge() == ["seen", "missed"], "another test may notice more, or less"
+    (tmp_path / "siloquent" / "one.py").write_text("a = 1\nb = 2\nc = 3\n")
+    assert judge() == ["seen", "missed"]
+    assert judge() == []

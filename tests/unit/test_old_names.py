@@ -51,6 +51,19 @@ def test_an_old_method_calls_the_new_one() -> None:
         assert book.get_account("visits@1").left_exact() == book.get_account("visits@1").compute_remaining()
 
 
+def test_a_method_of_an_old_name_that_is_not_called_says_how_to_call_it() -> None:
+    class Session:
+        def get_remaining(self, name: str) -> str:
+            return f"what is left of {name}"
+
+    keep_old_methods(Session, {"left": "get_remaining"})
+    session = Session()
+    shown = "<Session.left is a method, called get_remaining now. Call it: get_remaining(NAME)>"
+    assert repr(session.left) == str(session.left) == shown  # type: ignore[attr-defined]
+    with pytest.warns(DeprecationWarning, match="Session.left is now Session.get_remaining;"):
+        assert session.left("visits") == "what is left of visits"  # type: ignore[attr-defined]
+
+
 def test_the_old_package_of_charts_is_there() -> None:
     program = (
         "import warnings\n"

@@ -123,6 +123,29 @@ def test_rows_that_do_not_fit_are_refused_in_the_same_words_and_the_fix_is_paste
             assert run(command) == 0
 
 
+def test_an_upload_that_the_fix_of_a_refusal_names_is_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Rows in a place of the administrator's are not replaced; the fix declares the upload as the source."""
+    folder = tmp_path / "far"
+    workspace = create_workspace(folder)
+    text = WIDE.replace("SOURCE", write_source(folder, "csv"))
+    (folder / "data" / "visits.csv").rename(folder / "visits.csv")
+    (workspace.schemas / "visits.toml").write_text(text.replace("csv:data/visits.csv", "csv:visits.csv"))
+    new = write_new(tmp_path / "new.csv")
+    with serving(folder) as served:
+        twins = Twins(served, tmp_path / "here", tmp_path, capsys)
+        status, out, _ = twins.run_far("owner", "refresh", "visits", str(new), "--json")
+        told = json.loads(out)
+        assert (status != 0, told["code"], told["spent"]) == (True, "source_not_allowed", "nothing")
+        [kept] = [one for one in (folder / "uploads").glob("*") if one.suffix == ".csv"]
+        line = re.search(r'source = "csv:uploads/(\S+)"', told["fix"])
+        assert line is not None, told["fix"]
+        assert line[1] == kept.name
+        toml = (workspace.schemas / "visits.toml").read_text().replace('source = "csv:visits.csv"', line[0])
+        with served.client("owner") as owner:
+            assert owner.put("/v1/tables/visits", json={"toml": toml}).status_code == 200, "the fix works"
+        assert abs(int(served.ask("ana", ALL, "monday").json()["rows"][0][0]) - 4_500) <= 60
+
+
 def test_who_may_not_is_refused_and_a_missing_file_or_table_is_named(twins: Twins, tmp_path: Path) -> None:
     new = write_new(tmp_path / "new.csv")
     for who in ("ana", "auditor"):

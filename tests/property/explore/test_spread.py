@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from decimal import Decimal
 from fractions import Fraction
+from itertools import product
 
 import pytest
 from hypothesis import given, settings
@@ -116,6 +117,47 @@ def test_a_planned_error_of_a_variance_is_kept_in_groups_of_its_size(
     true = sum(((row - mean(rows)) ** 2 for row in rows), F(0)) / (len(rows) - sample)
     assert one.low <= true <= one.high
     assert abs(one.value - true) <= (wanted if kind is Variance else wanted**2)
+
+
+TEN = Attribute("cost", "integer", lo=Decimal(0), hi=Decimal(10), grid=Decimal(1))
+TABLE = TableSchema("t", Domain((TEN,)), TableBudget.of("1"))
+SMALL_GROUPS = [(lows, highs) for lows in range(5) for highs in range(5) if 2 <= lows + highs <= 5]
+SIGNS = list(product((-1, 1), repeat=3))
+
+
+def find_widest_error(errors: list[Fraction], group: tuple[int, int]) -> Fraction:
+    """The widest interval of the sample variance of a group at both bounds of 0..10, by the worst signs of all errors.
+
+    Its end is what an answer states, and an answer must not state more than the ERROR that was asked for.
+    """
+    lows, highs = group
+    size = F(lows + highs)
+    exact = (size, F(5) * (highs - lows), F(25) * size)
+    true = (exact[2] - exact[1] ** 2 / size) / (size - 1)
+    found = []
+    for signs in SIGNS:
+        moved = (value + error * sign for value, error, sign in zip(exact, errors, signs, strict=True))
+        parts = [NoisyValue(value, error) for value, error in zip(moved, errors, strict=True)]
+        one = estimate_sample_variance(TEN, *parts)
+        assert one.low <= true <= one.high
+        found.append(one.error)
+    return max(found)
+
+
+@pytest.mark.parametrize("group", SMALL_GROUPS)
+def test_a_planned_error_of_a_sample_variance_is_kept_in_the_smallest_groups(group: tuple[int, int]) -> None:
+    for wanted in (F(1), F(3), F(6)):
+        bounds = compute_bounds(Variance("cost", sample=True), wanted, TABLE, F(sum(group)))
+        assert find_widest_error([one or F(0) for one in bounds.values()], group) <= wanted
+
+
+def test_the_population_s_bounds_do_not_keep_the_error_of_a_sample_variance() -> None:
+    """The small groups above tell the two apart: planned as the population's, answers state wider intervals."""
+    broken = []
+    for group in SMALL_GROUPS:
+        bounds = compute_bounds(Variance("cost", sample=False), F(3), TABLE, F(sum(group)))
+        broken.append(find_widest_error([one or F(0) for one in bounds.values()], group) > F(3))
+    assert sum(broken) >= 3
 
 
 @given(measured())

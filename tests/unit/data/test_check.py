@@ -64,6 +64,20 @@ def test_every_kind_of_bad_value_is_counted_once() -> None:
     assert not report.is_clean
 
 
+@pytest.mark.parametrize(
+    ("written", "count"),
+    [(["1.5", "2", "2.25", "1e1", "3.0"], 2), (["-0.5", "121.5", "7"], 2), (["0", "120", "1e2"], 0), (["x", None], 0)],
+)
+def test_decimals_that_are_rounded_in_a_column_of_whole_numbers_are_counted(
+    written: list[str | None], count: int
+) -> None:
+    report = check(opened(clinic_schema(), rows(*({"age": one} for one in written)))[0])
+    told = [one for one in report.findings if one.kind == "rounded"]
+    assert [one.count for one in told] == ([count] if count else [])
+    assert all("rounded to whole numbers" in one.sentence and 'type = "real"' in one.fix for one in told)
+    assert not any(one.is_problem for one in told)
+
+
 def test_rows_of_which_the_declaration_says_what_becomes_are_no_fault() -> None:
     schema = clinic_schema(unit=USER)
     report = check(opened(schema, rows({"age": "999"}, {"ward": "Z"}, {"day": "2023-12-31"}, {"age": None}))[0])

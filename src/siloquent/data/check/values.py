@@ -184,6 +184,8 @@ def _list_conditions(column: SourceColumn) -> Iterator[Condition]:
         yield "too_long" if attribute.kind == "text" else "unreadable", unread
     if attribute.is_numeric or attribute.is_temporal:
         yield "outside", build_out_of_bounds(column)
+    if attribute.kind == "integer":
+        yield "rounded", exp.NEQ(this=value.copy(), expression=exp.func("ROUND", value.copy()))
     if attribute.kind == "category":
         unlisted = exp.EQ(this=index_column(column), expression=build_int_literal(attribute.other_index))
         yield "unlisted", exp.and_(exp.not_(exp.Is(this=value.copy(), expression=exp.Null())), unlisted)
@@ -220,6 +222,9 @@ def _build_finding(kind: str, column: SourceColumn, count: int, table: str) -> T
         )
         fix = f"lo = ..., hi = ... {where}, from what is known of the field and not from these rows"
         return TableFinding("outside", subject, count, sentence, fix)
+    if kind == "rounded":
+        sentence = f"{hold} a number with decimals: {they} rounded to whole numbers."
+        return TableFinding("rounded", subject, count, sentence, f'type = "real", grid = "0.01" {where} keeps them')
     meaning = "such values share the cell (other)" if attribute.other == "cell" else f"{they} left out"
     fix = f'values = [...] {where}, or other = "cell"' if attribute.other == "drop" else f"values = [...] {where}"
     return TableFinding("unlisted", subject, count, f"{hold} a value that is not listed: {meaning}.", fix)
