@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
+import os
+import shutil
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,7 +14,7 @@ import pytest
 import siloquent
 from journeys.clinic import Types
 from journeys.test_changed_sources import FILES, FRAMES, Place, rows
-from siloquent.errors import LedgerError, NotAllowed, SchemaError
+from siloquent.errors import LedgerError, NotAllowed, RequestError, SchemaError
 
 ALL = "SELECT COUNT(*) FROM people ERROR 400 CONFIDENCE 0.999999999"
 FREE = f"{ALL} REUSE ANY"
@@ -107,6 +110,24 @@ def test_a_file_that_does_not_fit_replaces_nothing(tmp_path: Path, text: str) ->
     assert source.read_bytes() == before
     assert place.session.ledger.read_head() == head
     assert sorted(one.name for one in place.folder.glob(".rows*")) == []
+
+
+@pytest.mark.parametrize("call", ["copyfile", "fsync"])
+def test_a_full_disk_is_called_one_and_replaces_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    place = hold(tmp_path, "parquet")
+    before, new = place.session.check("people").rows, write(tmp_path, "parquet", with_users(rows(9_000)))
+
+    def no_room(source: object, *_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), source if call == "copyfile" else None)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(shutil if call == "copyfile" else os, call, no_room)
+        with pytest.raises(RequestError, match="No space left on device; nothing was replaced"):
+            place.session.refresh("people", new)
+    assert place.again().check("people").rows == before
+    assert not list(place.folder.glob("**/.*people*"))
 
 
 def test_the_owner_may_take_rows_with_findings_and_nobody_else_refreshes(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets  # allowed: a file's name, no noise
 import shutil
@@ -15,13 +16,14 @@ from siloquent.data.check.table import check
 from siloquent.data.sources.files import find_source_file
 from siloquent.data.table import PermitChecker
 from siloquent.data.table_factory import open_table
-from siloquent.errors import DataError, SchemaError
+from siloquent.errors import DataError, RequestError, SchemaError, SiloquentError
 from siloquent.fixes import RunCommand, build_fix, run
 from siloquent.schema import TableSchema
 from siloquent.schema.workspace import Workspace
 
 FILES = ("csv", "csv-records", "xlsx", "parquet", "duckdb")
 MAX_TOLD = 3
+_NO_PLACE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +70,7 @@ def replace_file(
         despite_findings: Take rows with problems too; an empty file is refused nevertheless.
     Raises:
         SchemaError: the source is not a file here, or ``file`` does not fit the declaration.
-        DataError: a file cannot be read or written.
+        DataError: ``file`` cannot be read. RequestError: its copy cannot be written, as on a full disk.
     """
     kind, _, where = schema.source.partition(":")
     if kind not in FILES:
@@ -91,11 +93,21 @@ def replace_file(
         os.replace(staged, target)
         _sync_folder(target.parent)
     except OSError as failed:
-        raise DataError() from failed
+        raise _explain_failed_copy(failed, file, target) from failed
     finally:
         staged.unlink(missing_ok=True)
         staged.with_name(f"{staged.name}.wal").unlink(missing_ok=True)
     return report
+
+
+def _explain_failed_copy(failed: OSError, file: Path, target: Path) -> SiloquentError:
+    """Return the error of a copy that was not made: ``file`` cannot be read, or there is no place for it."""
+    if failed.errno not in _NO_PLACE and failed.filename == str(file):
+        return DataError()
+    return RequestError(
+        f"The new rows cannot be written beside {target.name}: {failed.strerror}; nothing was replaced.",
+        fix=f"free disk space, or correct the permissions of {target.parent.name}/, then refresh again",
+    )
 
 
 def _copy(file: Path, staged: Path, *, like: Path) -> None:

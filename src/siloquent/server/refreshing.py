@@ -12,7 +12,7 @@ from starlette.requests import Request
 
 from siloquent.api import find_rows_file
 from siloquent.documents.tables import build_refresh_document
-from siloquent.errors import DataError, SchemaError
+from siloquent.errors import SchemaError, SiloquentError
 from siloquent.fixes import RunCommand, build_fix, let_owner_run
 from siloquent.server.access.acts import write_act
 from siloquent.server.access.guard import require_open
@@ -53,7 +53,7 @@ async def refresh_rows(
             if source is not None:
                 wrong.remedy = wrong.remedy.map(RunCommand, lambda one: _name_source(one, str(file), source))
             raise
-        except DataError as failed:
+        except SiloquentError as failed:
             if isinstance(failed.__cause__, OSError):  # the server's own disk, which is full or refuses the copy
                 raise failed.__cause__ from None
             raise
