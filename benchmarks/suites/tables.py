@@ -1,4 +1,4 @@
-"""The rows of the suites' tables, drawn from a seed: three chains of private tables, and public tables beside them.
+"""The rows of the suites' tables, drawn from a seed: tables of buyers, patients and drivers, and public ones.
 
 Every row has an owner, since rows without one count nowhere here and count in SQL; some buyers bought nothing. Every
 declared group occurs, and every value lies in its declared domain.
@@ -53,7 +53,7 @@ def build_workspace(folder: Path) -> None:
     """Create a workspace with all tables in ``folder``."""
     sq.create_workspace(folder)
     (folder / "data").mkdir(exist_ok=True)
-    for place in ("schemas", "public"):
+    for place in ("schemas", "public", "units"):
         shutil.copytree(HERE / place, folder / place, dirs_exist_ok=True)
     for name, rows in draw_private_rows().items():
         pq.write_table(rows, folder / "data" / f"{name}.parquet")

@@ -11,10 +11,12 @@ from siloquent.errors import RequestError, SiloquentError
 from siloquent.explore.spec import Query
 from siloquent.explore.spec.language.refusals import quote_name
 from siloquent.explore.spec.language.render import render_offer
+from siloquent.explore.spec.language.sql import EVERY_ROW
 from siloquent.explore.spec.language.views import join_conditions
 from siloquent.explore.spec.name_resolution import list_names
 from siloquent.explore.spec.predicate import Column, Compare
-from siloquent.fixes import AskWith
+from siloquent.explore.spec.query import Accuracy
+from siloquent.fixes import AskWith, build_fix
 from siloquent.schema.linked.joins import PLUS, list_ambiguous, list_pairs, name_relation
 from siloquent.schema.table import TableSchema
 
@@ -46,7 +48,11 @@ def bind_joins(session: WorkspaceSession, query: Query) -> Query:
         return query
     names = {name.casefold(): name for name in session.list_tables()}
     tables = [session.schema(names.get(one.casefold(), one)) for one in (query.table, *query.joins)]
-    relation = session.schema(name_relation(tables))
+    try:
+        relation = session.schema(name_relation(tables))
+    except RequestError as refused:
+        refused.remedy = build_fix(_suggest(query, str(refused.fix)))
+        raise
     left, keys = list(query.on), [pair for _, _, on in list_pairs(relation) for pair in on]
     missing = False
     for key in keys:
@@ -69,6 +75,17 @@ def _read_plain_join(session: WorkspaceSession, query: Query) -> Query:
     if join is None or not {query.table, join.table} <= {*list_linked_tables(session, lambda _: True)}:
         return query
     return replace(query, join=None, joins=(join.table,), on=((join.key, join.key),))
+
+
+def _suggest(query: Query, way: str) -> AskWith:
+    """Return ``query`` with the joins that ``way`` says, if it says any; else the number of its first table's rows."""
+    if way.startswith("FROM "):
+        asked = render_offer(replace(query, joins=(), on=()))
+        return AskWith(asked.replace(f"FROM {quote_name(query.table)}", way, 1), way)
+    promise = query.promise
+    if isinstance(promise, Accuracy):
+        promise = replace(promise, more=(), at_least=None)
+    return AskWith(render_offer(Query(query.table, EVERY_ROW, promise)), f"the rows of {quote_name(query.table)} alone")
 
 
 def _fold(pair: tuple[str, str]) -> list[str]:
