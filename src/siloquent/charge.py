@@ -402,7 +402,7 @@ def build_guarantee(schema: TableSchema, *stored: SettledAnswer) -> Guarantee:
     charged, zcdp = compute_charged_amount(schema, *stored), book.name == "zcdp"
     return Guarantee(
         definition=book.name,
-        unit=schema.unit.description,
+        unit=schema.declared.unit.description,
         adjacency=schema.adjacency,
         account=schema.account,
         spent_before=Fraction(stored[0].table_before.amount, book.scale),
@@ -423,6 +423,6 @@ def build_provenance(schema: TableSchema, stored: SettledAnswer) -> Provenance:
         seq=stored.receipt.seq,
         hash=stored.receipt.hash,
         guarantee=build_guarantee(schema, stored).describe(),
-        unit=schema.unit.description,
+        unit=schema.declared.unit.description,
         adjacency=schema.adjacency,
     )

@@ -321,6 +321,18 @@ def test_answers_about_persons_and_about_rows_are_never_combined(tmp_path: Path)
     assert prices[0] > 0
 
 
+def test_the_guarantee_is_that_of_the_table(tmp_path: Path) -> None:
+    """A person's rows are hidden as they are declared, all of them, and not only one."""
+    person = "SELECT COUNT(*) FROM (SELECT patient, COUNT(*) AS n FROM visits GROUP BY patient) ERROR 9"
+    with opened(tmp_path / "w", "pure", "add-remove", "clamp", "cell") as session:
+        rows, persons = session.ask("SELECT COUNT(*) FROM visits ERROR 9"), session.ask(person, key="k")
+        assert persons.guarantee.unit == rows.guarantee.unit == f"all rows of one patient (at most {MOST} count)"
+        assert persons.guarantee.account == rows.guarantee.account
+        assert "one row for each patient" in persons.left_out
+        assert session.ask(person, key="k").rows == persons.rows
+        assert session.ledger.verify().ok
+
+
 @pytest.mark.parametrize(("outer", "names"), OUTER)
 def test_what_is_rendered_is_the_same_question(outer: str, names: Any) -> None:
     for where in WHERES:

@@ -216,8 +216,8 @@ def test_a_subquery_is_the_question_about_its_table(engines: tuple[Session, duck
 
 
 SUBQUERIES = {
-    "SELECT COUNT(*) FROM (SELECT ward, COUNT(*) AS n FROM t GROUP BY ward) ERROR 5": "over a subquery's groups",
-    "WITH a AS (SELECT DISTINCT ward FROM t) SELECT COUNT(*) FROM a ERROR 5": "only choose rows and columns",
+    "SELECT COUNT(*) FROM (SELECT ward, age, COUNT(*) FROM t GROUP BY ward, age) ERROR 5": "over a subquery's groups",
+    "WITH a AS (SELECT DISTINCT ward, age FROM t) SELECT COUNT(*) FROM a ERROR 5": "over a subquery's groups",
     "WITH a AS (SELECT ward FROM t LIMIT 3) SELECT COUNT(*) FROM a ERROR 5": "only choose rows and columns",
     "WITH a AS (SELECT ward FROM t) SELECT SUM(cost) FROM a ERROR 5": "'cost' is not a column of the subquery",
     "WITH a AS (SELECT cost // 2 FROM t) SELECT COUNT(*) FROM a ERROR 5": "with a name",
