@@ -6,8 +6,10 @@ from pathlib import Path
 
 import duckdb
 import pytest
+from typer.testing import CliRunner
 
 import siloquent as sq
+from siloquent.cli.app import app
 from siloquent.data import check
 from siloquent.errors import BudgetExceeded, LedgerError, SchemaError
 from unit.linked_shop import LINES, ORDERS, ROWS, UNIT, ask_exactly, write_shop
@@ -190,3 +192,11 @@ def test_spark_on_the_way_is_refused_before_anything_is_spent(tmp_path: Path, ta
             session.ask("SELECT COUNT(*) FROM l BUDGET 1 EPSILON")
         assert f"parquet:data/{table}.parquet" in str(refused.value.fix)
         assert session.get_budget("l").spent == 0
+
+
+def test_a_backup_keeps_the_units(tmp_path: Path) -> None:
+    folder = write_shop(tmp_path / "w")
+    found = CliRunner().invoke(app, ["--workspace", str(folder), "backup", str(tmp_path / "kept")])
+    assert found.exit_code == 0, found.output
+    [kept] = (tmp_path / "kept").rglob("customer.toml")
+    assert kept.read_text() == UNIT

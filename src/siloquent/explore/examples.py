@@ -46,7 +46,8 @@ def read_question(session: WorkspaceSession, text: str, *, may_see: Callable[[st
     Raises:
         RequestError: as for ``parse``, with an answerable query as its fix.
     """
-    linked = list_linked_tables(session, may_see)
+    may_join = "," in text or "JOIN" in text.upper()
+    linked = list_linked_tables(session, may_see) if may_join else []
     with reading(session, text, may_see=may_see):
         query = parse_unstated(text, linked=linked)
         if isinstance(query.promise, Unstated) and not _has_default(session, query.table):

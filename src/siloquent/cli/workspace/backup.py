@@ -34,6 +34,7 @@ KEPT = frozenset(
         "siloquent.toml",
         "schemas",
         "domains",
+        "units",
         "releases",
         "collections",
         "catalogue",
