@@ -23,6 +23,7 @@ RAISED = [
     (errors.SiloquentError("x"), 1, "internal"),
     (errors.SchemaError("x"), 2, "schema_invalid"),
     (errors.UnknownName("table", "x", ["y"]), 2, "unknown_name"),
+    (errors.LinkError("x"), 2, "link_invalid"),
     (errors.WorkspaceError("x"), 2, "workspace"),
     (errors.RequestError("x"), 2, "request_invalid"),
     (errors.Unanswered("x"), 2, "unanswered"),
