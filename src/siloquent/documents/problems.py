@@ -26,6 +26,7 @@ INTERRUPTED = 130
 # The fix for errors without one of their own: every refusal ends with a concrete next step.
 FIXES: Mapping[str, FixLike] = {
     "schema_invalid": build_fix("correct the named file, then: ", run("check")),
+    "link_invalid": build_fix("correct unit in the named file, then: ", run("check")),
     "workspace": build_fix(run("init", "DIR"), ", or name the folder of one"),
     "unknown_name": run("tables"),
     "request_invalid": run("tables"),
