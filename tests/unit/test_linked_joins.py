@@ -31,6 +31,29 @@ def test_the_worked_example(tmp_path: Path, join: str) -> None:
         assert sums == pytest.approx([1495, 300], abs=15)  # the noise has a scale below one
 
 
+JOINED = "l JOIN o ON l.o = o.o JOIN cu ON o.c = cu.c"
+OVER_JOINS = {
+    f"SELECT s AS seg, COUNT(*) FROM (SELECT seg AS s, q FROM {JOINED} WHERE q > 0) t GROUP BY s": [("A", 5), ("B", 3)],
+    f"WITH t AS (SELECT q FROM {JOINED}), u AS (SELECT q FROM t WHERE q < 6) SELECT COUNT(*) FROM u": [(7,)],
+    f"WITH t AS (SELECT seg, COUNT(*) AS n FROM {JOINED} GROUP BY seg) SELECT seg, n FROM t WHERE n > 4": [("A", 5)],
+    "SELECT COUNT(*) FROM (SELECT o.c, SUM(q) AS s FROM l, o WHERE l.o = o.o AND q > 1 GROUP BY o.c) t WHERE s > 8": [
+        (1,)
+    ],
+    "SELECT n, COUNT(*) FROM (SELECT customer, COUNT(*) AS n FROM l JOIN o USING (o) GROUP BY customer) t "
+    "WHERE n > 1 GROUP BY n HAVING COUNT(*) > 0.5 ORDER BY n": [(3, 1), (4, 1)],
+    f"SELECT SUM(m) FROM (SELECT cu.c, MAX(q) AS m FROM {JOINED} WHERE seg = 'A' OR d > 7 GROUP BY cu.c) t": [(10,)],
+}
+"""Questions over subqueries of joins, and their answers."""
+
+
+@pytest.mark.parametrize("question", OVER_JOINS)
+def test_subqueries_join_linked_tables(tmp_path: Path, question: str) -> None:
+    with sq.open(write_shop(tmp_path / "w")) as session:
+        assert ask_exactly(session, question) == OVER_JOINS[question]
+        session.ask(f"{question} BUDGET 1 EPSILON", key="k")
+        assert session.ask(f"{question} BUDGET 1 EPSILON", key="k").replayed
+
+
 def test_rows_without_a_parent_are_left_out_as_by_sql(tmp_path: Path) -> None:
     with sq.open(write_shop(tmp_path / "w")) as session:
         assert ask_exactly(session, "SELECT COUNT(*) FROM o") == [(5,)]

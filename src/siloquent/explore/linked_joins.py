@@ -61,10 +61,14 @@ def bind_joins(session: WorkspaceSession, query: Query) -> Query:
         left = [pair for pair in left if pair not in found]
     if missing:
         raise _build_refusal(query, relation)
-    where = query.where
+    rows = query.where if query.per_unit is None else query.per_unit.where
     for own, other in left:
-        where = join_conditions(where, Compare(Column(own), "=", Column(other)))
-    bound = replace(query, table=relation.name, joins=(), on=(), where=where)
+        rows = join_conditions(rows, Compare(Column(own), "=", Column(other)))
+    bound = replace(query, table=relation.name, joins=(), on=())
+    if query.per_unit is None:
+        bound = replace(bound, where=rows)
+    else:
+        bound = replace(bound, per_unit=replace(query.per_unit, where=rows))
     _require_clear_names(bound, tables, relation)
     return bound
 

@@ -80,7 +80,7 @@ def _check_unit(query: Query, per_unit: PerUnit, schema: TableSchema) -> Attribu
             fix=_suggest_inner(query, per_unit, found),
         )
     unit = schema.domain[schema.unit.column]
-    if found is not unit:
+    if found is not unit and not _is_unit_of_joined(found, schema):
         raise RequestError(
             f"Aggregates of a subquery's groups can be asked only by person: {found.name!r} does not name the persons "
             f"of {schema.name!r}, {unit.name!r} does.",
@@ -92,6 +92,18 @@ def _check_unit(query: Query, per_unit: PerUnit, schema: TableSchema) -> Attribu
                 f"The subquery has one row for each {unit.name}, so COUNT(*) counts them.", fix="COUNT(*)"
             )
     return unit
+
+
+def _is_unit_of_joined(attribute: Attribute, schema: TableSchema) -> bool:
+    """Return whether ``attribute`` is a joined table's column that names the units: rows are joined within a unit."""
+    link = schema.link
+    while link is not None and link.columns is not None:
+        parent = link.parent
+        names_own = parent.link is None or not parent.link.owns
+        if names_own and attribute.name == parent.unit.column and attribute.name in link.columns:
+            return True
+        link = parent.link
+    return False
 
 
 def _suggest_inner(query: Query, per_unit: PerUnit, key: Attribute) -> FixLike:

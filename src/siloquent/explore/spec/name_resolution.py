@@ -174,14 +174,19 @@ def read_code(attribute: Attribute, constant: Any) -> Any:
 
 
 def list_names(query: Query) -> set[str]:
-    """Return all names of attributes in ``query``, in lower case."""
+    """Return all names of its tables' attributes in ``query``, in lower case."""
     found: set[str] = set()
 
     def note(name: str) -> str:
         found.add(name.casefold())
         return name
 
-    _Rewriter(attribute=note).rewrite(query)
+    names = _Rewriter(attribute=note)
+    if query.per_unit is None:
+        names.rewrite(query)
+    else:
+        note(query.per_unit.unit)
+        names.rewrite((query.per_unit.where, *(one.aggregate for one in query.per_unit.values)))
     return found
 
 

@@ -63,7 +63,9 @@ def list_attributes(expression: Expression) -> tuple[str, ...]:
     Raises:
         RequestError: it nests more than 64 deep, or has arithmetic with a non-number.
     """
-    return tuple(dict.fromkeys(_iter_attributes(expression, 1)))
+    if isinstance(expression, Column):  # by far the most frequent
+        return (expression.name,)
+    return () if isinstance(expression, Value) else tuple(dict.fromkeys(_iter_attributes(expression, 1)))
 
 
 def find_attribute(expression: Expression) -> str | None:

@@ -28,7 +28,7 @@ from siloquent.explore.spec.language.render_conditions import (
 from siloquent.explore.spec.language.sql import EVERY_ROW
 from siloquent.explore.spec.numbers import format_number, format_share
 from siloquent.explore.spec.per_unit import PerUnit
-from siloquent.explore.spec.predicate import Or
+from siloquent.explore.spec.predicate import Or, Predicate
 from siloquent.explore.spec.presentation import Presentation
 from siloquent.explore.spec.query import (
     DEFAULT_BETA,
@@ -111,11 +111,7 @@ def _render_select(query: Query) -> str:
     aliases = query.presentation.renamed if query.presentation is not None else ()
     shown = [f"{name} AS {render_name(alias)}" if alias else name for name, alias in zip_longest(names, aliases)]
     items = [*shown, *_render_values(query)]
-    conditions = [f"{render_name(own)} = {render_name(other)}" for own, other in query.on]
-    if query.where:
-        text = render_predicate(query.where)
-        conditions.append(f"({text})" if conditions and isinstance(query.where, Or) else text)
-    where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
+    where = _render_where(() if query.per_unit is not None else query.on, query.where)
     # By position if a key is renamed: its new name may be that of another attribute.
     keyed = [str(place + 1) for place in range(len(names))] if aliases else names
     sets = query.workload.sets if isinstance(query.workload, GroupBy) else ()
@@ -124,15 +120,24 @@ def _render_select(query: Query) -> str:
     groups = f" GROUP BY {grouped}" if names else ""
     join = f" JOIN {render_name(query.join.table)} USING ({render_name(query.join.key)})" if query.join else ""
     tables = ", ".join(map(render_name, (query.table, *query.joins)))
-    source = tables if query.per_unit is None else _render_per_unit(query.per_unit, query.table)
+    source = tables if query.per_unit is None else _render_per_unit(query.per_unit, tables, query.on)
     return f"SELECT {', '.join(items)} FROM {source}{join}{where}{groups}"
 
 
-def _render_per_unit(per_unit: PerUnit, table: str) -> str:
+def _render_where(on: Sequence[tuple[str, str]], where: Predicate | None) -> str:
+    """Render WHERE, with the columns on which linked tables are joined in front."""
+    conditions = [f"{render_name(own)} = {render_name(other)}" for own, other in on]
+    if where is not None:
+        text = render_predicate(where)
+        conditions.append(f"({text})" if conditions and isinstance(where, Or) else text)
+    return f" WHERE {' AND '.join(conditions)}" if conditions else ""
+
+
+def _render_per_unit(per_unit: PerUnit, tables: str, on: Sequence[tuple[str, str]]) -> str:
     unit = render_name(per_unit.unit)
     values = [f"{render_aggregate(one.aggregate)} AS {render_name(one.name)}" for one in per_unit.values]
-    where = f" WHERE {render_predicate(per_unit.where)}" if per_unit.where is not None else ""
-    return f"(SELECT {', '.join([unit, *values])} FROM {render_name(table)}{where} GROUP BY {unit})"
+    where = _render_where(on, per_unit.where)
+    return f"(SELECT {', '.join([unit, *values])} FROM {tables}{where} GROUP BY {unit})"
 
 
 def _render_values(query: Query) -> list[str]:

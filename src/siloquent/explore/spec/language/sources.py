@@ -75,16 +75,16 @@ def _read_view(cursor: Cursor, views: Views, read_groups: ReadGroups) -> View:
     before = len(cursor.qualifiers)
     columns, has_others = _read_columns(cursor)
     source = read_source(cursor, views, read_groups)
-    if source.listed or source.joins or source.groups is not None:
+    if (source.listed and not source.joins) or source.groups is not None:
         _refuse_rows(cursor)
-    where = read_predicate(cursor) if cursor.take("WHERE") else None
+    _, on, where = read_where(cursor, source)
     if not cursor.is_at(")"):
         _refuse_rows(cursor)
     cursor.leave_parenthesis()
     check_qualifiers(cursor.qualifiers[before:], source.names)
     del cursor.qualifiers[before:]
     if source.view is None:
-        return View(source, where, columns, has_others)
+        return View(source, where, columns, has_others, on)
     return _compose(source.view, View(replace(source, view=None), where, columns, has_others))
 
 
@@ -101,7 +101,8 @@ def _compose(inner: View, outer: View) -> View:
     has_others = (
         inner.has_others if columns is None else outer.has_others and (inner.columns is None or inner.has_others)
     )
-    return View(outer.source, join_conditions(inner.where, where), found, has_others)
+    source = replace(outer.source, joins=inner.source.joins)
+    return View(source, join_conditions(inner.where, where), found, has_others, inner.on)
 
 
 def _refuse_rows(cursor: Cursor) -> NoReturn:
@@ -206,7 +207,7 @@ def read_where(cursor: Cursor, source: Source) -> tuple[Join | None, tuple[tuple
     where = read_predicate(cursor) if cursor.take("WHERE") else None
     if not source.joins:
         join, where = join_listed(cursor, source, where)
-        return join, (), where
+        return join, () if source.view is None else source.view.on, where
     parts = [*source.on, *([] if where is None else [where])]
     pairs: list[tuple[str, str]] = []
     rest: list[Predicate] = []

@@ -9,7 +9,7 @@ from siloquent.errors import RequestError, SyntaxProblem
 from siloquent.explore.spec.aggregates import Aggregate, name_column
 from siloquent.explore.spec.derived import Derived, Function, Kept, Measured, OverGroups, ShownValue, iter_windows
 from siloquent.explore.spec.language.clauses import is_at_aggregate, read_tail
-from siloquent.explore.spec.language.conditions import read_expression, read_predicate
+from siloquent.explore.spec.language.conditions import read_expression
 from siloquent.explore.spec.language.cursor import Cursor
 from siloquent.explore.spec.language.derived import ValueReader
 from siloquent.explore.spec.language.grouping import read_keys
@@ -38,7 +38,6 @@ from siloquent.explore.spec.language.sources import (
     Views,
     check_qualifiers,
     is_bare_alias,
-    join_listed,
     read_source,
     read_where,
 )
@@ -170,14 +169,15 @@ def _read_rows(
     join, on, where = read_where(cursor, source)
     groups = source.groups
     if groups is None:
-        return items, [], replace(source, join=join), on, where
+        joins = source.joins if source.view is None else source.view.source.joins
+        return items, [], replace(source, join=join, joins=joins), on, where
     if items.measured or cursor.is_at("GROUP") or not groups.values:
         if find_unit_key(groups) is None:
             raise cursor.build_refusal(_OF_GROUPS)
         source, where = _choose_units(source, groups, where)
-        return items, [], source, on, where
+        return items, [], source, groups.on, where
     items, passing, source = _compute_with_groups(cursor, items, groups, where, source)
-    return items, passing, source, on, groups.where
+    return items, passing, source, groups.on, groups.where
 
 
 def read_groups(cursor: Cursor, views: Views) -> GroupedView:
@@ -190,9 +190,7 @@ def read_groups(cursor: Cursor, views: Views) -> GroupedView:
     is_distinct = bool(cursor.take("DISTINCT"))
     items = _read_items(cursor)
     source = read_source(cursor, views, read_groups)
-    join, where = join_listed(cursor, source, read_predicate(cursor) if cursor.take("WHERE") else None)
-    if source.joins:
-        raise cursor.build_refusal(_OF_GROUPS)
+    join, on, where = read_where(cursor, source)
     if is_distinct and (items.values or not cursor.is_at(")")):
         raise cursor.build_refusal(WHY_NOT["DISTINCT"])
     if is_distinct:
@@ -218,14 +216,25 @@ def read_groups(cursor: Cursor, views: Views) -> GroupedView:
         raise cursor.build_refusal(_SAME_NAME)
     values = {shown.name: shown.value for shown in named}
     return GroupedView(
-        source.table, source.view, join, where, workload, keys, values, tuple(items.measured), tuple(kept)
+        source.table,
+        source.view,
+        join,
+        where,
+        workload,
+        keys,
+        values,
+        tuple(items.measured),
+        tuple(kept),
+        source.joins if source.view is None else source.view.source.joins,
+        on,
     )
 
 
 def _choose_units(source: Source, groups: GroupedView, where: Predicate | None) -> tuple[Source, Predicate | None]:
     """Return the rows of units as the source, and the condition on them that WHERE and the subquery's HAVING make."""
     per_unit, kept = build_per_unit(groups)
-    return replace(source, join=None, view=None, groups=None, per_unit=per_unit), join_conditions(kept, where)
+    source = replace(source, join=None, view=None, groups=None, per_unit=per_unit, joins=groups.joins)
+    return source, join_conditions(kept, where)
 
 
 def _compute_with_groups(
@@ -249,7 +258,7 @@ def _compute_with_groups(
     if where is not None and any(any(iter_windows(one.value)) for one in found.values):
         raise cursor.build_refusal(_WINDOWS_INSIDE)
     passing = [adopt_kept(one, groups.measured, found.measured) for one in kept]
-    return found, passing, replace(source, table=groups.table, join=groups.join, view=groups.view)
+    return found, passing, replace(source, table=groups.table, join=groups.join, view=groups.view, joins=groups.joins)
 
 
 def _name_values(items: _Items, hidden: Sequence[Derived]) -> tuple[ShownValue, ...]:

@@ -78,7 +78,7 @@ class GroupedView:
     """Groups of rows with their aggregates: ``keys`` and ``values`` by the names of their columns.
 
     ``measured``: the aggregates, each once; ``kept``: the conditions of HAVING on them. ``view``: the rows, if a
-    subquery chooses them.
+    subquery chooses them. ``joins``: linked tables that are joined, and ``on`` the columns that are said to be equal.
     """
 
     table: str
@@ -90,6 +90,8 @@ class GroupedView:
     values: Mapping[str, Derived]
     measured: tuple[Aggregate, ...]
     kept: tuple[Kept, ...] = ()
+    joins: tuple[str, ...] = ()
+    on: tuple[tuple[str, str], ...] = ()
 
     def merge(self, other: GroupedView) -> GroupedView:
         """Return the columns of both, which are one row each, of the same table.
@@ -97,7 +99,8 @@ class GroupedView:
         Raises:
             RequestError: they are not, or share a name.
         """
-        same = (self.table, self.view, self.join) == (other.table, other.view, other.join)
+        own, others = ((one.table, one.view, one.join, one.joins, one.on) for one in (self, other))
+        same = own == others
         shared = {name.casefold() for name in self.names} & {name.casefold() for name in other.names}
         if not same or self.keys or other.keys or self.kept or other.kept or shared:
             raise RequestError(
@@ -202,13 +205,15 @@ class Source:
 class View:
     """Rows of one table: those of ``where``, with all columns, or with ``columns``: expressions by their names.
 
-    ``has_others``: all columns of the table are there besides.
+    ``has_others``: all columns of the table are there besides. ``on``: the columns in which its source's linked tables
+    are equal.
     """
 
     source: Source
     where: Predicate | None
     columns: Mapping[str, Expression] | None
     has_others: bool = False
+    on: tuple[tuple[str, str], ...] = ()
 
     def find(self, column: Column) -> Expression:
         """Find the expression of a column, whatever the case it is written in."""
