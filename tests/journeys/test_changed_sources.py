@@ -270,7 +270,7 @@ def test_answers_of_an_earlier_revision_have_no_marks_and_serve_as_before(
 ) -> None:
     place = Place(tmp_path, "csv").hold(rows(4_000))
     with monkeypatch.context() as earlier:
-        earlier.setattr(Session, "compute_account_mark", lambda self, account: "")
+        earlier.setattr(Session, "compute_table_mark", lambda self, name: "")
         earlier.setattr(SourceMark, "draw_mark", lambda self: "")
         place.session.ask(ALL)
     bodies = [entry.body for entry in place.session.ledger.iter_entries()]
