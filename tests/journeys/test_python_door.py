@@ -93,6 +93,18 @@ def truth(answer: Answer, exact: list[float]) -> None:
         assert low <= noisy <= high
 
 
+@pytest.mark.parametrize("spent", ["20", "28", "60", "350", "700", "750", "990"])
+def test_an_answer_with_hardly_any_noise_leaves_later_questions_as_they_are(session: Session, spent: str) -> None:
+    """Its deviation, or the square of it, is 0 in double precision."""
+    for question in ("SELECT COUNT(*) FROM visits", "SELECT ward, COUNT(*) FROM visits GROUP BY ward"):
+        session.ask(f"{question} BUDGET {spent if 'ward' not in question else 5} EPSILON")
+    for reuse in ("ANY", "SIMULTANEOUS", "NONE"):
+        later = session.ask(f"SELECT ward, COUNT(*), AVG(cost) FROM visits GROUP BY ward ERROR 90, 900 REUSE {reuse}")
+        truth_of = frame().to_pandas().groupby("ward").size()
+        for row in later.rows:
+            assert row[2] <= truth_of[row[0]] <= row[3]
+
+
 SETTINGS = [
     ("pure", ROW, "add-remove"),
     ("pure", ROW, "replace-one"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,6 +21,7 @@ from siloquent.synth.references import compute_reference_digests, read_reference
 from siloquent.synth.release import assemble
 from siloquent.synth.spec.measurements import RULES
 from siloquent.synth.spec.release import SyntheticRelease
+from siloquent.synth.spec.schema_document import dump_value
 from siloquent.synth.spec.spec import SynthSpec
 
 if TYPE_CHECKING:
@@ -103,6 +105,11 @@ class PreparedSynthesis(Readable):
         """Refuse a synthesis that does not fit into this machine's memory."""
         require_memory(self.plan.spec.rows, len(self.plan.compiled.attributes))
 
+    def rehearse(self) -> None:
+        """Try what would fail once it is paid for: memory, and writing the declaration into the model's file."""
+        self.require_memory()
+        json.dumps(dump_value(self.plan.schema))
+
     def run(self, *, max_cost: str | None = None, progress: Callable[[int], None] | None = None) -> SyntheticRelease:
         """Make the synthesis under the key given before, or return the one that was made under it.
 
@@ -126,7 +133,7 @@ class PreparedSynthesis(Readable):
             finished[payload] = learner
             return payload
 
-        stored = run_once(self.session, charge, chosen, measure, rehearse=self.require_memory)
+        stored = run_once(self.session, charge, chosen, measure, rehearse=self.rehearse)
         if finished:
             journal.close()
         # Another run of this request may have settled first: its result is the release, and its learner is rebuilt.

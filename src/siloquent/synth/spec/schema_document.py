@@ -43,15 +43,21 @@ _CLASSES: Mapping[str, type[Any]] = {
     "Unit": Unit,
 }
 _NAMES = {kind: name for name, kind in _CLASSES.items()}
-_LEFT_OUT = ("labels", "reading", "defaults", "computed", "extended", "grouped", "relation")
-"""What a model does not depend on: words beside values, how the source is read, what questions leave out or compute."""
+_LEFT_OUT = ("labels", "reading", "defaults", "link", "computed", "extended", "grouped", "relation")
+"""What a model does not depend on: words beside values, how the source is read and its units are found, what questions
+leave out or compute."""
+_LATER = ("of",)
+"""Fields that are left out where they are empty, as in the files of earlier versions."""
 _TEXTS: Mapping[str, type[Any]] = {"Decimal": Decimal, "Fraction": Fraction}
 
 
 def dump_value(value: Any) -> Any:
     """Return ``value`` as JSON values."""
     if is_dataclass(value) and not isinstance(value, type):
-        inner = {one.name: dump_value(getattr(value, one.name)) for one in fields(value) if one.name not in _LEFT_OUT}
+        kept = {one.name: getattr(value, one.name) for one in fields(value) if one.name not in _LEFT_OUT}
+        if isinstance(value, TableSchema):
+            kept["public"] = ()  # the file has the tables that a model refers to beside the declaration
+        inner = {name: dump_value(part) for name, part in kept.items() if part or name not in _LATER}
         return {"is": _NAMES[type(value)], **inner}
     if isinstance(value, tuple):
         return [dump_value(each) for each in value]

@@ -18,6 +18,8 @@ from siloquent.privacy import DiscreteGaussian, DiscreteLaplace, Event
 from siloquent.schema import Attribute, Classes, ClassRuns, Domain, TableSchema
 
 MAX_COLUMNS = 2_000
+SMALLEST_DEVIATION = 2.0**-40
+"""The least deviation of discrete Laplace noise that is combined: below, its square is 0 in double precision."""
 MIN_DEVIATION = 3.0  # below, integer Gaussian noise is not within 1 of a normal draw
 Law = Literal["gaussian", "laplace"]
 
@@ -175,7 +177,8 @@ def build_linear_measurement(
         law, scale = "laplace", float(event.scale)
     else:
         return None
-    usable = law == "laplace" or scale >= MIN_DEVIATION
+    least = SMALLEST_DEVIATION if law == "laplace" else MIN_DEVIATION
+    usable = (compute_laplace_deviation(scale) if law == "laplace" else scale) >= least
     noisy = np.array([float(value) for value in values])
     pieces = []
     for area, (matrix, places) in zip(footprint.areas, _iter_rows(footprint, strategy, len(values)), strict=True):
