@@ -133,7 +133,7 @@ def test_control_c_before_the_charge_says_that_nothing_was_spent(
     owner: Person, types: Types, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patched:
-        patched.setattr("siloquent.explore.task.plan_query", interrupted)
+        patched.setattr("siloquent.explore.charging.plan_query", interrupted)
         stopped = types("ask", WARDS, "--yes")
     assert stopped.status == 130
     assert "Spent: nothing." in stopped.err

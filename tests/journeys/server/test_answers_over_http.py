@@ -41,7 +41,7 @@ def test_an_answer_is_planned_by_a_planner_alone(served: Served, monkeypatch: py
     def refuse(*given: object, **more: object) -> None:
         raise AssertionError("the process that answers plans nothing")
 
-    monkeypatch.setattr("siloquent.explore.task.plan_query", refuse)
+    monkeypatch.setattr("siloquent.explore.charging.plan_query", refuse)
     assert served.ask("ana", WARDS, "planned once").status_code == 200
 
 
