@@ -142,7 +142,7 @@ def test_a_planted_fault_is_seen(name: str, tmp_path: Path) -> None:
 
 
 def test_a_file_that_duckdb_reads_in_its_own_way_is_seen(tmp_path: Path) -> None:
-    def engine(kind: str, where: str, schema: Any, workspace: Any, limits: Any) -> Any:
+    def engine(kind: str, where: str, schema: Any, workspace: Any, limits: Any, linked: Any) -> Any:
         from siloquent.data.sources.files import find_source_file
 
         return by_duckdb(find_source_file(where, workspace.folder, table="visits"), limits, ())
