@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -12,7 +13,11 @@ from contract.engine_contract import USERS, EngineContract
 from siloquent.data import Engine, open_source
 from siloquent.data.engines.duckdb import DuckDBEngine
 from siloquent.data.engines.spark import SparkEngine
+from siloquent.data.unit_table import UnitTable
 from siloquent.errors import SchemaError, UnknownName
+from siloquent.explore.plan.unit_rows import extend_schema
+from siloquent.explore.spec import parse
+from siloquent.explore.spec.name_resolution import resolve_names
 from unit.data.clinic import clinic_schema, full_block, on_engine, visits
 
 
@@ -42,14 +47,39 @@ class TestSpark(EngineContract):
 
 @pytest.mark.slow
 @pytest.mark.spark
-def test_both_engines_count_the_same_rows_of_every_user(spark_session: Any) -> None:
+@pytest.mark.parametrize("shared", [False, True])
+def test_both_engines_count_the_same_rows_of_every_user(spark_session: Any, shared: bool) -> None:
     schema, rows = clinic_schema(unit=USERS), visits(2_000, seed=3)
+    if shared:  # with other tables, which rank only the rows of those who have too many
+        schema = replace(schema, unit=replace(schema.unit, kind="shared", of="patient"))
     columns = ["patient", "age", "weight", "ward", "smoker", "day"]
     seen = []
     for engine in (duckdb_engine(rows), spark_engine(spark_session, rows)):
         table, permit = on_engine(schema, engine)
         seen.append(sorted(repr(r) for b in table.read_rows(columns, permit) for r in b.to_pylist()))
     assert len(seen[0]) > 500
+    assert seen[0] == seen[1]
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+def test_both_engines_compute_the_same_rows_of_persons(spark_session: Any) -> None:
+    rows = visits(2_000, seed=5)
+    declared = clinic_schema(unit=USERS)
+    query = parse(
+        "SELECT n, k, COUNT(*) FROM (SELECT patient, COUNT(*) AS n, COUNT(DISTINCT ward) AS k, SUM(weight) AS w, "
+        "MAX(age) AS a, MIN(day) AS d FROM visits WHERE NOT smoker OR age > 30 GROUP BY patient) "
+        "WHERE a > 40 AND w > 50 GROUP BY n, k ERROR 9"
+    )
+    schema = extend_schema(resolve_names(query, declared), declared)
+    seen = []
+    for engine in (duckdb_engine(rows), spark_engine(spark_session, rows)):
+        table, permit = on_engine(declared, engine)
+        persons = UnitTable(schema, table)
+        blocks = [full_block(schema, "n", "k"), full_block(schema, "a"), full_block(schema, "d")]
+        sums = persons.sum_by_cell([full_block(schema, "k")], "w", permit)[0].index_sums
+        seen.append([*(one.tolist() for one in persons.count_by_cell(blocks, permit)), sums.tolist()])
+    assert sum(seen[0][0]) > 200
     assert seen[0] == seen[1]
 
 
