@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import pytest
 from sqlglot import exp
@@ -36,8 +36,8 @@ def test_replacing_a_row_can_move_a_sum_further_than_from_lo_to_hi() -> None:
 def test_a_window_that_forgets_the_user_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     right = contribution_bounding._rank
 
-    def wrong(columns: Sequence[SourceColumn], salt: str) -> exp.Window:
-        window = right(columns, salt)
+    def wrong(columns: Sequence[SourceColumn], salt: str, joined: Collection[str] = ()) -> exp.Window:
+        window = right(columns, salt, joined)
         window.set("partition_by", [])
         return window
 
