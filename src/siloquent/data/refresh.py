@@ -101,7 +101,7 @@ def replace_file(
 
 
 def _explain_failed_copy(failed: OSError, file: Path, target: Path) -> SiloquentError:
-    """Return the error of a copy that was not made: ``file`` cannot be read, or there is no place for it."""
+    """Return the error for a failed copy: ``file`` cannot be read, or its copy cannot be written."""
     if failed.errno not in _NO_PLACE and failed.filename == str(file):
         return DataError()
     return RequestError(

@@ -21,7 +21,7 @@ from siloquent.explore.estimate import (
     rehearse,
 )
 from siloquent.explore.linked_joins import bind_joins
-from siloquent.explore.measure import measure
+from siloquent.explore.measure import choose_rows, measure
 from siloquent.explore.plan.cells.distinct import describe_distinct
 from siloquent.explore.plan.explain import Explanation, describe_rows_left_out, explain_course
 from siloquent.explore.plan.limits import lifted
@@ -317,7 +317,7 @@ def _reserve_step(
         rehearse(progress, step)
         for plan in step.plans:
             if reads_rows(plan):
-                session.open_planned_table(plan.schema)  # source errors are detected before anything is charged
+                choose_rows(plan, session.open_planned_table(plan.schema))  # its errors come before the charge
         permit = asked.reserve(session, step.event)
     elif isinstance(permit, Permit):
         step = restore_paid_step(step, earlier, permit)

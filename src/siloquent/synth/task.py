@@ -106,7 +106,7 @@ class PreparedSynthesis(Readable):
         require_memory(self.plan.spec.rows, len(self.plan.compiled.attributes))
 
     def rehearse(self) -> None:
-        """Try what would fail once it is paid for: memory, and writing the declaration into the model's file."""
+        """Check before the charge that the rows fit into memory and that the model file can hold the declaration."""
         self.require_memory()
         json.dumps(dump_value(self.plan.schema))
 

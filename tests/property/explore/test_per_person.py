@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from fractions import Fraction
 from itertools import product
@@ -304,6 +304,42 @@ def test_others_are_refused_before_anything_is_spent(text: str, tmp_path: Path) 
         assert refused.value.fix
         if refused.value.fix.startswith("SELECT"):
             session.explain(refused.value.fix)
+        assert not any(entry.kind == "reserve" for entry in session.ledger.iter_entries(after=0))
+
+
+def test_conditions_of_too_many_ranges_are_refused_all_together() -> None:
+    """Each one fits, but sixteen of them would make a query of a length without end."""
+    listed = ", ".join(str(place / 2) for place in range(-5, 81, 2))
+    price = ", ".join(str(place) for place in range(1, 3_000, 2))
+    wide = replace_text(SCHEMA, "lo = -2.5, hi = 40, grid = 0.5", "lo = 0, hi = 4000, grid = 1")
+    few = f"COUNT(*) FILTER (WHERE cost IN ({listed})) AS n"
+    many = [f"COUNT(*) FILTER (WHERE cost IN ({price}) AND age > {place}) AS n{place}" for place in range(3)]
+    for columns, refused in ((few, False), (many[0], False), (", ".join(many), True)):
+        question = f"SELECT COUNT(*) FROM (SELECT patient, {columns} FROM visits GROUP BY patient) ERROR 9"
+        with pytest.raises(RequestError, match="separate ranges") if refused else nullcontext():
+            plan_query(parse(question), wide, left=compute_budget_limit(wide.budget))
+
+
+def replace_text(schema: str, before: str, after: str) -> TableSchema:
+    text = schema.format(
+        accountant="pure", adjacency="add-remove", budget=BUDGETS["pure"], outside="drop", null="cell", rows=MOST
+    )
+    assert before in text
+    return sq.read_schema(text.replace(before, after))
+
+
+def test_a_query_that_cannot_be_built_is_refused_before_the_charge(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Planted where the product builds the query of a unit's rows."""
+
+    def fail(*given: Any) -> None:
+        raise RequestError("no query", fix="none")
+
+    monkeypatch.setattr("siloquent.data.unit_table.build_unit_rows", fail)
+    with opened(tmp_path / "w", "pure", "add-remove", "clamp", "cell") as session:
+        with pytest.raises(RequestError, match="no query"):
+            session.ask("SELECT COUNT(*) FROM (SELECT patient FROM visits GROUP BY patient) ERROR 9")
         assert not any(entry.kind == "reserve" for entry in session.ledger.iter_entries(after=0))
 
 

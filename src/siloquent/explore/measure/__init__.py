@@ -27,10 +27,7 @@ def measure(plan: Plan, table: PrivateTable, permit: Permit) -> StoredMeasuremen
         ``plan.event`` in the account's unit and adjacency, or the cheaper event of an ex-post mechanism: one scan,
         one mechanism, whose worst price was reserved under ``permit``.
     """
-    if plan.schema.grouped is not None:
-        from siloquent.data.unit_table import UnitTable
-
-        table = UnitTable(plan.schema, table)
+    table = choose_rows(plan, table)
     released = run_mechanism(plan.chosen, plan.compiled, _read_columns(plan.compiled, table, permit))
     return StoredMeasurement(
         mechanism=plan.chosen.name,
@@ -40,6 +37,15 @@ def measure(plan: Plan, table: PrivateTable, permit: Permit) -> StoredMeasuremen
         alpha=str(plan.alpha),
         strategy=plan.chosen.strategy,
     )
+
+
+def choose_rows(plan: Plan, table: PrivateTable) -> PrivateTable:
+    """Return the rows that ``plan`` is about: those of ``table``, or one for each of its units. Reads nothing."""
+    if plan.schema.grouped is None:
+        return table
+    from siloquent.data.unit_table import UnitTable
+
+    return UnitTable(plan.schema, table)
 
 
 def _read_columns(compiled: CompiledWorkload, table: PrivateTable, permit: Permit) -> list[Integers]:

@@ -7,6 +7,7 @@ docs/explanation/per-person-subqueries.md.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal, localcontext
 from fractions import Fraction
@@ -33,7 +34,7 @@ from siloquent.schema.unit_rows import RowTest, UnitColumn, UnitRows
 
 _ANY = Accuracy(Decimal(1))
 MAX_PIECES = 4_096
-"""The most runs of cells of a condition on a unit's rows."""
+"""The most runs of cells of all conditions on a unit's rows."""
 
 
 def extend_schema(query: Query, schema: TableSchema) -> TableSchema:
@@ -57,6 +58,7 @@ def relate_units(query: Query, schema: TableSchema) -> TableSchema:
     unit = _check_unit(query, per_unit, schema)
     columns = tuple(_build_column(one, schema) for one in per_unit.values)
     test = _compile_test(per_unit.where, schema)
+    _require_few_pieces([test, *(one.test for one in columns)])
     identity = _compute_identity(per_unit, columns, schema)
     domain = Domain((unit, *(one.attribute for one in columns)), relation=identity)
     return replace(
@@ -208,12 +210,17 @@ def _compile_test(test: Predicate | None, schema: TableSchema) -> RowTest | None
         )
     (part,) = parts
     groups = list_groups(part)
-    if sum(map(_count_pieces, (*part.block.classes, groups))) > MAX_PIECES:
+    return RowTest(part.block, groups)
+
+
+def _require_few_pieces(tests: Sequence[RowTest | None]) -> None:
+    """Refuse conditions that would make the query too long, all of the subquery's together."""
+    maps = [one for test in tests if test is not None for one in (*test.block.classes, test.groups)]
+    if sum(map(_count_pieces, maps)) > MAX_PIECES:
         raise RequestError(
-            "The condition within the subquery by person chooses too many separate ranges of values.",
+            "The conditions within the subquery by person select too many separate ranges of values.",
             fix="compare with fewer values",
         )
-    return RowTest(part.block, groups)
 
 
 def _count_pieces(classes: Classes) -> int:

@@ -80,7 +80,7 @@ class BodyLimit:
         if length.isdigit() and int(length[:19]) > most:
             seen = most + 1
         else:
-            with suppress(BodyTooLarge, ClientDisconnect):  # a client that leaves while it sends is no failure
+            with suppress(BodyTooLarge, ClientDisconnect):  # clients may disconnect while sending
                 await self._app(scope, counted, watched)
         if seen > most and not started:
             refusal = Refused(413, "body_too_large", f"The body is too large: the limit is {most} bytes.")

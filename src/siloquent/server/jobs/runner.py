@@ -25,7 +25,7 @@ TICK_SECONDS = 1.0
 LEASE_SECONDS = 30
 MAX_TRIES = 3
 PATIENCE_SECONDS = 60
-"""How long a job waits for the jobs of one other person, before one of those goes back into the queue."""
+"""The seconds that a job waits behind another person's jobs before one of those is put back into the queue."""
 ILL_SECONDS = 20.0
 """The time without a successful turn after which the queue is not ready: a turn writes to the store in milliseconds."""
 _ENDING_SECONDS = 10.0

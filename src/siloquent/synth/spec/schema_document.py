@@ -44,8 +44,7 @@ _CLASSES: Mapping[str, type[Any]] = {
 }
 _NAMES = {kind: name for name, kind in _CLASSES.items()}
 _LEFT_OUT = ("labels", "reading", "defaults", "link", "computed", "extended", "grouped", "relation")
-"""What a model does not depend on: words beside values, how the source is read and its units are found, what questions
-leave out or compute."""
+"""Fields that do not affect a model: labels, how the source is read and linked, and what queries compute."""
 _LATER = ("of",)
 """Fields that are left out where they are empty, as in the files of earlier versions."""
 _TEXTS: Mapping[str, type[Any]] = {"Decimal": Decimal, "Fraction": Fraction}
