@@ -80,7 +80,7 @@ ROWS = {
     "o": "o,c\n10,1\n11,1\n12,2\n13,3\n14,\n15,9\n",
     "l": "o,q,d\n10,2,10\n10,3,0\n11,1,5\n11,4,5\n12,6,10\n13,1,0\n13,1,0\n13,1,0\n14,8,0\n99,5,0\n",
 }
-EXACT = " BUDGET 500 EPSILON"
+EXACT = " BUDGET 5000 EPSILON"
 """So much that the noise is below one half, except once in e^100 or so."""
 
 

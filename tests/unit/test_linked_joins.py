@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 import siloquent as sq
-from siloquent.errors import RequestError, UnknownName
+from siloquent.errors import RequestError, SiloquentError, UnknownName
+from siloquent.explore import read_question
 from siloquent.fixes import AskWith
 from unit.linked_shop import CU, EXACT, LINES, ORDERS, ROWS, ask_exactly, write_shop
 
@@ -107,7 +108,7 @@ def test_a_join_on_other_columns_is_refused_with_the_declared_one(tmp_path: Path
         fix = refused.value.remedy.find(AskWith)
         assert fix is not None
         assert session.ask(fix.question).rows
-        assert 499 < session.get_budget("l").spent <= 500
+        assert 4999 < session.get_budget("l").spent <= 5000
 
 
 def test_tables_that_are_not_linked_to_each_other_are_not_joined(tmp_path: Path) -> None:
@@ -176,7 +177,7 @@ def test_a_refresh_of_the_parent_is_one_of_other_rows(tmp_path: Path) -> None:
         newer.write_text(ROWS["o"].replace("14,\n", "16,1\n"))
         session.refresh("o", newer)
         again = session.ask("SELECT COUNT(*) FROM l JOIN o ON l.o = o.o" + EXACT)
-        assert again.cost.amount > 499
+        assert again.cost.amount > 4999
         assert again.about_rows is not None
 
 
@@ -199,3 +200,25 @@ def test_joined_columns_are_read_in_the_format_of_their_own_table(tmp_path: Path
     with sq.open(folder) as session:
         [row] = session.ask("SELECT SUM(w) FROM o JOIN cu ON o.c = cu.c" + EXACT).rows
         assert float(str(row[0])) == pytest.approx(1.5 + 1.5 + 2 + 0.5, abs=0.26)
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "SELECT COUNT(*) FROM o JOIN {} USING (c)",
+        "SELECT COUNT(*) FROM o JOIN {} ON o.c = {}.c",
+        "SELECT COUNT(*) FROM o JOIN {} USING (o)",
+        "SELECT COUNT(*) FROM o JOIN {} USING (seg)",
+        "SELECT seg, COUNT(*) FROM o, {} WHERE o.c = {}.c GROUP BY seg",
+        "SELECT COUNT(*) FROM (SELECT o.c FROM o JOIN {} USING (c) GROUP BY o.c) t",
+    ],
+)
+def test_a_table_outside_an_analysts_scope_is_refused_like_one_that_is_not_there(tmp_path: Path, question: str) -> None:
+    told = []
+    with sq.open(write_shop(tmp_path / "w")) as session:
+        for name in ("cu", "xy"):
+            text = question.replace("{}", name) + " ERROR 5"
+            with pytest.raises(SiloquentError) as refused:
+                session.prepare(read_question(session, text, may_see=lambda seen: seen in ("o", "l")))
+            told.append(f"{refused.value.code} {refused.value.detail} {refused.value.fix}".replace(name, "NAME"))
+    assert told[0] == told[1]

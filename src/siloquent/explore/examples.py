@@ -52,7 +52,7 @@ def read_question(session: WorkspaceSession, text: str, *, may_see: Callable[[st
         query = parse_unstated(text, linked=linked)
         if isinstance(query.promise, Unstated) and not _has_default(session, query.table):
             query = parse(text, linked=linked)  # refused, where the clause should stand
-    query = bind_joins(session, query)
+    query = bind_joins(session, query, may_see=may_see)
     names = [name for name in session.list_tables() if may_see(name)]
     meant = [name for name in names if name.casefold() == query.table.casefold()]
     return replace(query, table=meant[0]) if query.table not in names and len(meant) == 1 else query

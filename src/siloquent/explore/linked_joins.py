@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from siloquent.errors import RequestError, SiloquentError
+from siloquent.explore.plan.public_joins import check_joined
 from siloquent.explore.spec import Query
 from siloquent.explore.spec.language.refusals import quote_name
 from siloquent.explore.spec.language.render import render_offer
@@ -36,14 +37,16 @@ def list_linked_tables(session: WorkspaceSession, may_see: Callable[[str], bool]
     return found
 
 
-def bind_joins(session: WorkspaceSession, query: Query) -> Query:
+def bind_joins(session: WorkspaceSession, query: Query, *, may_see: Callable[[str], bool] = lambda _: True) -> Query:
     """Return ``query`` about the relation of the linked tables that it joins.
 
+    Args:
+        may_see: Whether the analyst may learn that a table exists; others are refused like tables that do not.
     Raises:
         RequestError: the tables are not linked, the columns that it compares are not those of their links, or a name
             belongs to several tables. UnknownName, SchemaError: as for ``session.schema``.
     """
-    query = _read_plain_join(session, query)
+    query = _read_plain_join(session, query, may_see)
     if not query.joins:
         return query
     names = {name.casefold(): name for name in session.list_tables()}
@@ -73,10 +76,16 @@ def bind_joins(session: WorkspaceSession, query: Query) -> Query:
     return bound
 
 
-def _read_plain_join(session: WorkspaceSession, query: Query) -> Query:
+def _read_plain_join(session: WorkspaceSession, query: Query, may_see: Callable[[str], bool]) -> Query:
     """Return ``query`` with its join on one key as one of linked tables, if both are linked."""
     join = query.join
-    if join is None or not {query.table, join.table} <= {*list_linked_tables(session, lambda _: True)}:
+    if join is None:
+        return query
+    if not may_see(join.table):  # whether it is there or not, unless it is public
+        if query.table in session.list_tables():
+            check_joined(query, session.schema(query.table))
+        return query
+    if not {query.table, join.table} <= {*list_linked_tables(session, may_see)}:
         return query
     return replace(query, join=None, joins=(join.table,), on=((join.key, join.key),))
 
