@@ -12,11 +12,10 @@ from siloquent.explore.plan.public_joins import check_joined
 from siloquent.explore.spec import Query
 from siloquent.explore.spec.language.refusals import quote_name
 from siloquent.explore.spec.language.render import render_offer
-from siloquent.explore.spec.language.sql import EVERY_ROW
-from siloquent.explore.spec.language.views import join_conditions
+from siloquent.explore.spec.language.select.views import join_conditions
 from siloquent.explore.spec.name_resolution import list_names
 from siloquent.explore.spec.predicate import Column, Compare
-from siloquent.explore.spec.query import Accuracy
+from siloquent.explore.spec.query import EVERY_ROW, Accuracy
 from siloquent.fixes import AskWith, build_fix
 from siloquent.schema.linked.joins import PLUS, list_ambiguous, list_pairs, name_relation
 from siloquent.schema.table import TableSchema

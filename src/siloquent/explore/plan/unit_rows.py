@@ -22,11 +22,10 @@ from siloquent.explore.spec.aggregates import Count, Distinct, Extreme
 from siloquent.explore.spec.canonical import build_document
 from siloquent.explore.spec.language.refusals import quote_name
 from siloquent.explore.spec.language.render import render_aggregate, render_offer
-from siloquent.explore.spec.language.sql import EVERY_ROW
 from siloquent.explore.spec.numbers import MAX_DIGITS
 from siloquent.explore.spec.per_unit import PerUnit, UnitValue
 from siloquent.explore.spec.predicate import Column, Predicate
-from siloquent.explore.spec.query import Accuracy, GroupBy, Item, Query
+from siloquent.explore.spec.query import EVERY_ROW, Accuracy, GroupBy, Item, Query
 from siloquent.fixes import AskWith, FixLike
 from siloquent.schema import Attribute, Classes, ClassRuns, Domain, TableSchema
 from siloquent.schema.attribute import MAX_FROM_ZERO, MAX_STEPS

@@ -21,11 +21,11 @@ from siloquent.explore.spec.aggregates import (
 )
 from siloquent.explore.spec.language.parse import parse_aggregate, parse_expression, parse_predicate
 from siloquent.explore.spec.language.presented import build_presentation
-from siloquent.explore.spec.language.sql import EVERY_ROW
 from siloquent.explore.spec.numbers import parse_decimal
 from siloquent.explore.spec.predicate import And, Predicate
 from siloquent.explore.spec.query import (
     DEFAULT_BETA,
+    EVERY_ROW,
     Accuracy,
     Bound,
     Cube,

@@ -77,6 +77,10 @@ class Predicates:
         object.__setattr__(self, "parts", tuple(normalize_predicate(part) for part in self.parts))
 
 
+EVERY_ROW = Predicates((And(()),))
+"""The workload of a SELECT without GROUP BY: one part that includes every row."""
+
+
 @dataclass(frozen=True, slots=True)
 class Ranges:
     """HISTOGRAM: [lo + i width, lo + (i+1) width) below hi; PREFIX: [lo, lo + (i+1) width)."""

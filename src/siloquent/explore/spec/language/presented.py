@@ -10,7 +10,7 @@ from siloquent.explore.spec.aggregates import Aggregate
 from siloquent.explore.spec.derived import Derived, Measured, ShownValue
 from siloquent.explore.spec.language.cursor import Cursor
 from siloquent.explore.spec.language.derived import ValueReader
-from siloquent.explore.spec.language.ordering import SelectList, parse_order
+from siloquent.explore.spec.language.select.ordering import SelectList, parse_order
 from siloquent.explore.spec.predicate import Expression
 from siloquent.explore.spec.presentation import Presentation
 from siloquent.explore.spec.query import Item, Top

@@ -25,13 +25,13 @@ from siloquent.explore.spec.language.render_conditions import (
     render_name,
     render_predicate,
 )
-from siloquent.explore.spec.language.sql import EVERY_ROW
 from siloquent.explore.spec.numbers import format_number, format_share
 from siloquent.explore.spec.per_unit import PerUnit
 from siloquent.explore.spec.predicate import Or, Predicate
 from siloquent.explore.spec.presentation import Presentation
 from siloquent.explore.spec.query import (
     DEFAULT_BETA,
+    EVERY_ROW,
     Accuracy,
     Bound,
     Cube,

@@ -9,8 +9,8 @@ from siloquent.errors import SyntaxProblem
 from siloquent.explore.spec.aggregates import Aggregate
 from siloquent.explore.spec.derived import Kept, Measured, Number, ShownCondition
 from siloquent.explore.spec.language.cursor import Cursor
-from siloquent.explore.spec.language.ordering import SelectList
 from siloquent.explore.spec.language.refusals import Refusal
+from siloquent.explore.spec.language.select.ordering import SelectList
 from siloquent.explore.spec.query import Having
 
 _KEYS = Refusal(

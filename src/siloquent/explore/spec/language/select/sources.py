@@ -23,8 +23,8 @@ from siloquent.explore.spec.language.refusals import (
     Refusal,
     quote_name,
 )
+from siloquent.explore.spec.language.select.views import GroupedView, Source, View, join_conditions
 from siloquent.explore.spec.language.tokens import Token
-from siloquent.explore.spec.language.views import GroupedView, Source, View, join_conditions
 from siloquent.explore.spec.name_resolution import substitute_columns
 from siloquent.explore.spec.predicate import And, Column, Compare, Expression, Or, Predicate
 from siloquent.explore.spec.query import Join

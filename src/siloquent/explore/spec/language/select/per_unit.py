@@ -10,7 +10,7 @@ from siloquent.errors import RequestError
 from siloquent.explore.spec.aggregates import Aggregate, name_column
 from siloquent.explore.spec.derived import AnyOf, Derived, Function, Kept, Measured, Number, Operation
 from siloquent.explore.spec.language.refusals import quote_name
-from siloquent.explore.spec.language.views import GroupedView, join_conditions
+from siloquent.explore.spec.language.select.views import GroupedView, join_conditions
 from siloquent.explore.spec.name_resolution import substitute_columns
 from siloquent.explore.spec.per_unit import PerUnit, UnitAggregate, UnitValue, is_unit_aggregate
 from siloquent.explore.spec.predicate import And, Arithmetic, Call, Column, Compare, Expression, Or, Predicate, Value

@@ -1,0 +1,1 @@
+"""SELECT as parsed: its items, its sources and subqueries, its groups, its order."""
