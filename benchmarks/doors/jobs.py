@@ -25,6 +25,7 @@ from benchmarks.core.ledger import folder_on_disk
 from benchmarks.row import Options, Row
 from benchmarks.trials.served import Running, client_of, running, token
 from siloquent.schema.workspace import read_workspace
+from siloquent.server.repeats import build_ledger_key
 from siloquent.session import create_workspace, open_workspace_ledger
 
 TOML = """\
@@ -49,13 +50,14 @@ _BUDGET = {"table": "visits", "budget": {"epsilon": "5"}}
 _KERNEL = {"kind": "p-stable", "order": 2, "bandwidth": 0.3}
 _OFFER = {"features": ["cost"], "keys": ["ward"]}
 SPECS: dict[str, dict[str, Any]] = {
-    "sketch": {**_BUDGET, "features": ["age", "cost"], "kernel": _KERNEL},
+    "sketch": {**_BUDGET, "features": ["age", "cost"], "kernel": _KERNEL, "rows": 64, "width": 64},
     "synth": {**_BUDGET, "columns": ["age", "ward"]},
     "search": {**_BUDGET, **_OFFER},
     "share": {**_BUDGET, "label": "ward", "features": ["age", "cost"]},
     "find": {**_BUDGET, **_OFFER, "target": "age", "scoring": "platform"},
+    "discover": {"table": "visits", "column": "cost"},
 }
-OPEN_JOBS, TRIES, LAST_SECONDS = 3, 12, 900.0
+OPEN_JOBS, TRIES, SEEN_SECONDS, LAST_SECONDS = 3, 12, 10.0, 900.0
 MEMORY = 400 * 2**20
 """The address space that is left to a job for want of memory: less than its libraries need."""
 
@@ -69,31 +71,47 @@ class Trial:
     disk: Path
     jobs: dict[str, str] = field(default_factory=dict)
     kinds: dict[str, str] = field(default_factory=dict)
+    done: set[str] = field(default_factory=set)
     again: int = 0
+    hit: int = 0
+    hit_charged: int = 0
 
     def send(self, key: str, task: str) -> None:
         """Send a job until it is taken."""
         self.kinds[key] = task
+        spec = SPECS[task]
+        if task == "discover":  # the same discovery again is free, so each has a budget of its own
+            spec = {**spec, "budget": {"epsilon": f"5.{len(self.kinds):04}"}}
         while key not in self.jobs:
             with suppress(httpx.HTTPError), client_of(self.server, self.token) as client:
-                body = {"task": task, "spec": SPECS[task]}
+                body = {"task": task, "spec": spec}
                 found = client.post("/v1/jobs", json=body, headers={"Idempotency-Key": key})
                 if found.status_code == 202:
                     self.jobs[key] = found.json()["id"]
                     return
             time.sleep(0.2)
 
-    def states(self) -> Counter[str]:
-        """How many jobs are in which state; those that failed for want of tries are sent again under their keys."""
-        found: Counter[str] = Counter()
+    def states(self, *, anew: bool = False) -> Counter[str]:
+        """How many jobs are in which state; those that failed for want of tries are sent again under their keys.
+
+        Args:
+            anew: Whether to ask for those, too, that were done before.
+        """
+        if anew:
+            self.done.clear()
+        found: Counter[str] = Counter(done=len(self.done))
         with client_of(self.server, self.token) as client:
             for key, job in self.jobs.items():
+                if key in self.done:
+                    continue
                 document = client.get(f"/v1/jobs/{job}").json()
                 if document.get("state") == "failed" and self.again < TRIES * len(self.jobs):
                     self.again += 1
                     body = {"task": document["task"], "spec": document["spec"]}
                     document = client.post("/v1/jobs", json=body, headers={"Idempotency-Key": key}).json()
                 found[document.get("state", "unknown")] += 1
+                if document.get("state") == "done":
+                    self.done.add(key)
         return found
 
     def open_jobs(self) -> int:
@@ -101,6 +119,17 @@ class Trial:
         with suppress(httpx.HTTPError):
             return len(self.jobs) - self.states()["done"]
         return len(self.jobs)
+
+    def await_job(self, seconds: float) -> list[str]:
+        """Wait until a job's process runs, then for ``seconds``; return the keys of the jobs that run then, if any."""
+        until = time.monotonic() + SEEN_SECONDS
+        while not self.processes() and time.monotonic() < until:
+            time.sleep(0.02)
+        time.sleep(seconds if time.monotonic() < until else 0)
+        if not self.processes():
+            return []
+        with closing(sqlite3.connect(self.server.folder / "server.sqlite", timeout=60)) as store:
+            return [key for (key,) in store.execute("SELECT key FROM job WHERE state = 'running'")]
 
     def processes(self) -> list[int]:
         """The processes of jobs in this folder, whoever started them."""
@@ -214,16 +243,22 @@ def job_kills(kills: int) -> Iterator[Row]:
             trial = Trial(server, text, disk or outer)
             alone = _time_one(trial)  # a failure may come at any time of a job, on a busy machine, too
             for number in range(kills):
-                while trial.open_jobs() < OPEN_JOBS:
-                    trial.send(f"job-{len(trial.jobs)}", list(SPECS)[len(trial.jobs) % len(SPECS)])
-                time.sleep(chance.uniform(0.05, 1.2) * alone)
+                running_keys, until = list[str](), time.monotonic() + LAST_SECONDS
+                while not running_keys:  # a failure that hits no job says nothing
+                    assert time.monotonic() < until, "no job runs any more"
+                    while trial.open_jobs() < OPEN_JOBS:
+                        trial.send(f"job-{len(trial.jobs)}", list(SPECS)[len(trial.jobs) % len(SPECS)])
+                    running_keys = trial.await_job(chance.uniform(0, 1.2) * alone)
                 name = failures[number % len(failures)]
                 FAILURES[name](trial)
                 told[name] += 1
+                paid = {key.rpartition(":")[2] for key in _reserved(folder)}
+                trial.hit += len(running_keys)
+                trial.hit_charged += sum(build_ledger_key("ana", key) in paid for key in running_keys)
             until = time.monotonic() + LAST_SECONDS
             while trial.open_jobs() and time.monotonic() < until:
                 time.sleep(1)
-            states = trial.states()
+            states = trial.states(anew=True)
             wrong["not done"] = len(trial.jobs) - states["done"]
             wrong["releases"] = _without_release(trial)
         charged = Counter(_reserved(folder)) - Counter(before)
@@ -233,9 +268,9 @@ def job_kills(kills: int) -> Iterator[Row]:
             wrong["chain"] = int(not ledger.verify(None).ok)
     kinds = ", ".join(f"{times} {name}" for name, times in told.items())
     found = "; ".join(f"{times} {name}" for name, times in wrong.items() if times) or "nothing"
-    how = (
-        f"{len(trial.jobs)} jobs of {len(SPECS)} tasks; {kinds}; {trial.again} sent again by their keys; wrong: {found}"
-    )
+    hit = f"{trial.hit} running jobs hit, {trial.hit_charged} of them charged by then"
+    how = f"{len(trial.jobs)} jobs of {len(SPECS)} tasks; {kinds}; {hit}; {trial.again} sent again by their keys"
+    how += f"; wrong: {found}"
     yield Row("job-kills", ours=sum(wrong.values()), goal=0, unit="cases", how=how)
 
 
@@ -258,8 +293,8 @@ def _without_release(trial: Trial) -> int:
     with client_of(trial.server, trial.token) as client:
         for key, job in trial.jobs.items():
             result = client.get(f"/v1/jobs/{job}").json()["result"] or {}
-            if trial.kinds[key] == "find":
-                missing += "found" not in result
+            if trial.kinds[key] in ("find", "discover"):
+                missing += {"find": "found", "discover": "discovery"}[trial.kinds[key]] not in result
             else:
                 missing += client.get(f"/v1/releases/{result.get('release', '-')}").status_code != 200
     return missing

@@ -20,6 +20,7 @@ from siloquent.federation.messages.message import Envelope, Header, compute_pair
 from siloquent.federation.relay.envelope_files import INLINE_BYTES, ORPHAN_S
 from siloquent.federation.relay.rates import RelayRates
 from siloquent.federation.relay.store import DAY, RelayLimits, RelayStore
+from siloquent.federation.relay.turns import WINDOW_BYTES
 
 SESSION = "ab" * 32
 ALL = [member.name for member in MEMBERS]
@@ -94,6 +95,35 @@ class RelayStoreContract:
             assert list(tmp_path.glob("bodies/*")) == []
             store.sweep()
         assert store.compute_totals()["bytes_waiting"] == 0
+
+    def test_a_crowded_inbox_keeps_each_sessions_order_and_gives_every_message_once(
+        self, store: RelayStore, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("siloquent.federation.relay.store.WINDOW_MESSAGES", 4)
+        monkeypatch.setattr("siloquent.federation.relay.turns.WINDOW_MESSAGES", 4)
+        chance, sessions = random.Random(3), [SESSION, "cd" * 32, "ef" * 32]
+        for session in sessions[1:]:
+            store.open_session("office", session, ALL, int(time.time()) + 600)
+        sent: dict[str, list[bytes]] = {session: [] for session in sessions}
+        got: dict[str, list[bytes]] = {session: [] for session in sessions}
+        after, waiting = 0, 0
+        while waiting or sum(map(len, sent.values())) < 300:
+            for _ in range(chance.choice([0, 1, 9]) if sum(map(len, sent.values())) < 300 else 0):
+                session, sender = chance.choice(sessions), chance.choice(["north", "river", "office"])
+                change = {"session": session, "sender": sender, "step": f"s{len(sent[session])}"}
+                key, wire = envelope(chance.choice([60, 600, 6_000]), **change)
+                assert store.put(sender, key, wire)
+                sent[session].append(wire)
+                waiting += 1
+            if (found := store.find_next("w1", after)) is not None:
+                assert found.seq > after
+                assert store.find_next("w1", after) == found, "the same again until the next is asked for"
+                got[Header.decode(Envelope.decode(found.wire).header).session].append(found.wire)
+                after, waiting = found.seq, waiting - 1
+            if chance.random() < 0.2:
+                store.acknowledge("w1", after)
+        assert got == sent
+        assert store.find_next("w1", after) is None
 
     def test_nobody_acknowledges_for_another(self, store: RelayStore) -> None:
         store.put("north", *envelope())
@@ -295,6 +325,47 @@ def test_back_pressure_stops_a_sender_until_its_receiver_has_caught_up() -> None
     assert store.put("north", *envelope(step="c"))
 
 
+def test_what_may_be_queued_is_bounded_by_bytes_for_a_receiver_and_for_a_sender() -> None:
+    limits = RelayLimits(queued_bytes=3_000, sender_bytes=5_000)
+    store = RelayStore(":memory:", limits=limits)
+    store.open_session("office", SESSION, ALL, int(time.time()) + 600)
+    assert store.put("north", *envelope(9_000, step="large")), "one message always fits"
+    assert code_of(lambda: store.put("north", *envelope(step="b"))) == "quota"
+    assert code_of(lambda: store.put("north", *envelope(step="b", receiver="w2"))) == "quota"
+    store.acknowledge("w1", 10)
+    for step, receiver in (("c", "w1"), ("c", "w2")):
+        assert store.put("north", *envelope(2_000, step=step, receiver=receiver))
+    assert code_of(lambda: store.put("north", *envelope(2_000, step="d"))) == "quota"
+    assert code_of(lambda: store.put("north", *envelope(2_000, step="d", receiver="river"))) == "quota"
+    assert store.put("river", *envelope(2_000, sender="river")), "another sender has room"
+
+
+@pytest.mark.parametrize("parts", [1, 40])
+def test_an_honest_message_waits_for_no_more_than_a_window_of_a_hostile_senders(tmp_path: Path, parts: int) -> None:
+    store, other = RelayStore(tmp_path / "relay.sqlite"), "cd" * 32
+    sessions = [SESSION, *(f"{number:064x}" for number in range(4))]
+    for session in [*sessions, other]:
+        store.open_session("office", session, ALL, int(time.time()) + 600)
+    bulk, fit = 2**23, RelayLimits().queued_bytes // (2**23 + 1_000)
+    for step in range(fit):
+        assert store.put("north", *envelope(bulk, session=sessions[step % len(sessions)], step=f"s{step}"))
+    assert code_of(lambda: store.put("north", *envelope(bulk, step="more"))) == "quota"
+    honest = [envelope(60, sender="river", session=other, part=part, parts=parts)[1] for part in range(parts)]
+    for part, wire in enumerate(honest):
+        assert store.put("river", envelope(60, sender="river", session=other, part=part, parts=parts)[0], wire)
+    before, after, left = 0, 0, list(honest)
+    while left:
+        found = store.find_next("w1", after)
+        assert found is not None
+        after = found.seq
+        if found.wire == left[0]:
+            left.pop(0)
+        else:
+            before += len(found.wire)
+    assert before <= WINDOW_BYTES
+    store.close()
+
+
 def test_a_session_has_room_for_so_much_and_no_more() -> None:
     store = RelayStore(":memory:", limits=RelayLimits(session_bytes=1_000, messages=10))
     store.open_session("office", SESSION, ALL, int(time.time()) + 600)
@@ -330,10 +401,16 @@ def test_files_of_an_earlier_version_get_what_they_lack(tmp_path: Path) -> None:
     path = tmp_path / "relay.sqlite"
     store = RelayStore(path)
     store.open_session("office", SESSION, ALL, int(time.time()) + 600)
+    store.put("north", *envelope())
     store.close()
     with closing(sqlite3.connect(path)) as old:
         old.execute("ALTER TABLE session DROP COLUMN step")
+        for index in ("ordered", "queued"):
+            old.execute(f"DROP INDEX {index}")
+        old.execute("ALTER TABLE message DROP COLUMN queued")
     store = RelayStore(path)
+    assert store.find_next("w1", 0) is not None
+    assert store.put("north", *envelope(step="b"))
     store.finish("w1", SESSION, "quota", "", "a2")
     assert store.look("north", SESSION)["step"] == "a2"
     store.close()

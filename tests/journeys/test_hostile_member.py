@@ -18,6 +18,8 @@ from benchmarks.profile.federation import process_of
 from siloquent.federation.identity.bundle import Bundle, read_bundle
 from siloquent.federation.messages.message import Envelope, Header, compute_pair_genesis
 from siloquent.federation.relay.envelope_files import INLINE_BYTES
+from siloquent.federation.relay.store import RelayLimits
+from siloquent.federation.relay.turns import WINDOW_BYTES
 from siloquent.federation.transport import HttpTransport
 
 OURS, THEIRS = "ab" * 32, "cd" * 32
@@ -111,6 +113,35 @@ def test_each_message_that_the_relay_took_arrives_once_as_it_was_and_in_the_orde
         to_river = [wire for where, wire in kept.items() if "/messages/river/" in where]
         assert [one for one in received if one not in set(honest)] == to_river
         assert office.look(OURS)["state"] == office.look(THEIRS)["state"] == "open"
+
+
+@pytest.mark.slow
+def test_an_honest_message_is_not_behind_all_that_a_hostile_member_may_queue(place: Path) -> None:
+    bulk, ours, theirs = 8_000_000, "34" * 32, "56" * 32
+    office, river = (HttpTransport(read_bundle(place / name)) for name in ("office", "river"))
+    with closing(office), closing(river), client_of(read_bundle(place / "north")) as north:
+        later = int(time.time()) + 600
+        office.open_session(ours, ["office", "north", "river"], later)
+        office.open_session(theirs, ["office", "river"], later)
+        statuses = Counter[int]()
+        for part in range(100):
+            wire = envelope("north", "river", "bulk", part, session=ours, body=bytes(bulk))
+            statuses[north.put(path("river", "bulk", part, session=ours), content=wire).status_code] += 1
+            if statuses[429] == 3:
+                break
+        assert statuses[201] * bulk <= RelayLimits().queued_bytes < (statuses[201] + 1) * (bulk + 1_000)
+        honest = [envelope("office", "river", "work", part, session=theirs) for part in range(50)]
+        for part, wire in enumerate(honest):
+            assert office.put((theirs, "river", "work", 0, part), wire)
+        after, before, left = 0, 0, list(honest)
+        while left:
+            found = river.fetch_next(after, 0)
+            assert found is not None
+            after, is_next = found.seq, found.wire == left[0]
+            before += 0 if is_next else len(found.wire)
+            del left[: int(is_next)]
+        river.acknowledge(2**62)
+    assert before <= WINDOW_BYTES
 
 
 @pytest.mark.slow

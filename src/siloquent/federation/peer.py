@@ -35,7 +35,8 @@ PAUSES_S = (1.0, 2.0, 4.0, 8.0, 16.0, 30.0)
 # Failures that may pass, or that an operator can fix, are retried until the session's deadline. A relay that stops
 # during a first exchange looks like one that refuses a certificate; a real refusal is logged, and `check` shows it.
 AGAIN = ("relay_unreachable", "quota", "certificate_refused")
-ACK_EVERY = 64
+ACK_EVERY, ACK_BYTES = 64, 2**25
+"""After so many envelopes, or bytes, the relay hears that the journal has them: its senders may be waiting for room."""
 log = logging.getLogger("siloquent.federation")
 
 
@@ -66,7 +67,7 @@ class Peer:
         self._refusal: ProtocolError | None = None
         self.news = threading.Condition()
         self._arrived: dict[str, set[tuple[str, str, int]]] = {}
-        self._unacked = 0
+        self._unacked = self._unacked_bytes = 0
         self._sending = threading.RLock()
 
     # Whether the relay accepts this role at all.
@@ -102,21 +103,22 @@ class Peer:
             ProtocolError: ``relay_unreachable``, ``certificate_refused`` and other errors of the relay.
         """
         found = self.transport.fetch_next(self.journal.get_cursor(), wait)
-        if found is None or self._unacked >= ACK_EVERY:
-            self.acknowledge()
         if found is None:
+            self.acknowledge()
             return False
         self._take(found.seq, found.wire)
-        self._unacked += 1
+        self._unacked, self._unacked_bytes = self._unacked + 1, self._unacked_bytes + len(found.wire)
         with self.news:
             self.news.notify_all()
+        if self._unacked >= ACK_EVERY or self._unacked_bytes >= ACK_BYTES:
+            self.acknowledge()
         return True
 
     def acknowledge(self) -> None:
         """Tell the relay that it may delete envelopes that the journal holds."""
         if self._unacked:
             self.transport.acknowledge(self.journal.get_cursor())
-            self._unacked = 0
+            self._unacked = self._unacked_bytes = 0
 
     def wait(self, seconds: float) -> None:
         """Wait up to ``seconds``, less if something arrives.

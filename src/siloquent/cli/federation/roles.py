@@ -54,6 +54,9 @@ def serve_relay(
     unacknowledged: Annotated[
         int, typer.Option("--unacknowledged", help="The limit on messages queued between a sender and a receiver.")
     ] = 256,
+    queued_bytes: Annotated[
+        int, typer.Option("--queued-bytes", help="The limit on their bytes; a sender's to all receivers: 4 times that.")
+    ] = 2**27,
 ) -> None:
     """Store and forward sealed messages until stopped. The relay needs an address that all roles can reach; it sees
     no content."""
@@ -65,7 +68,12 @@ def serve_relay(
     role = read_bundle(bundle)
     _require_kind(role, "relay")
     _greet(options, role, f"listening for {role.roster.relay}")
-    limits = RelayLimits(session_bytes=most_bytes, unacknowledged=unacknowledged)
+    limits = RelayLimits(
+        session_bytes=most_bytes,
+        unacknowledged=unacknowledged,
+        queued_bytes=queued_bytes,
+        sender_bytes=4 * queued_bytes,
+    )
     rates = RelayRates(rate=rate, burst=burst)
     run_relay(role, host=host, port=port, watch_port=metrics_port, limits=limits, rates=rates)
 

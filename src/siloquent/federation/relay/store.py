@@ -1,6 +1,7 @@
 """The relay's storage: sessions, envelopes and last contacts. SQLite, one writer, durable before it answers.
 
-The sender is always the name in the certificate; the order is the order of arrival, never a clock's.
+The sender is always the name in the certificate. The order of a session is the order of arrival, never a clock's;
+between sessions it is that, too, until so much is queued for one receiver that the senders have to take turns.
 """
 
 from __future__ import annotations
@@ -9,7 +10,8 @@ import hashlib
 import json
 import sqlite3
 import time
-from collections.abc import Callable, Mapping
+from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,8 @@ from siloquent.errors import NotAllowed, ProtocolError
 from siloquent.federation.durable_store import DurableStore
 from siloquent.federation.messages.message import Envelope, Header
 from siloquent.federation.relay.envelope_files import INLINE_BYTES, EnvelopeFiles
+from siloquent.federation.relay.progress import build_role_line, describe_state, format_utc
+from siloquent.federation.relay.turns import WINDOW_BYTES, WINDOW_MESSAGES, QueuedEnvelope, SenderTurns
 
 DAY = 86_400
 MessagePath = tuple[str, str, str, int, int]  # session, receiver, step, attempt, part
@@ -29,10 +33,9 @@ CREATE TABLE IF NOT EXISTS session (
 CREATE TABLE IF NOT EXISTS message (
   seq INTEGER PRIMARY KEY AUTOINCREMENT, session TEXT NOT NULL, sender TEXT NOT NULL, receiver TEXT NOT NULL,
   step TEXT NOT NULL, attempt INTEGER NOT NULL, part INTEGER NOT NULL, digest TEXT NOT NULL, size INTEGER NOT NULL,
-  header BLOB NOT NULL, body BLOB, acked INTEGER NOT NULL DEFAULT 0,
+  header BLOB NOT NULL, body BLOB, acked INTEGER NOT NULL DEFAULT 0, queued INTEGER NOT NULL DEFAULT 0,
   UNIQUE (session, sender, receiver, step, attempt, part));
-CREATE INDEX IF NOT EXISTS inbox ON message (receiver, acked, seq);
-CREATE INDEX IF NOT EXISTS waiting ON message (sender, receiver, acked);
+CREATE INDEX IF NOT EXISTS backlog ON message (sender, receiver, size) WHERE acked = 0;
 CREATE INDEX IF NOT EXISTS unread ON message (size) WHERE acked = 0;
 CREATE INDEX IF NOT EXISTS of_moderator ON session (moderator, closed, deadline);
 CREATE TABLE IF NOT EXISTS sent (
@@ -45,7 +48,16 @@ _SUMS_OF_EARLIER = """
 INSERT INTO sent SELECT session, sender, SUM(size) FROM message
 WHERE NOT EXISTS (SELECT 1 FROM sent) GROUP BY session, sender
 """
-_LATER = (("session", "step", "TEXT NOT NULL DEFAULT ''"),)
+_LATER = (
+    ("session", "step", "TEXT NOT NULL DEFAULT ''"),
+    ("message", "queued", "INTEGER NOT NULL DEFAULT 0"),
+)
+_INDEXES = """
+DROP INDEX IF EXISTS inbox;
+DROP INDEX IF EXISTS waiting;
+CREATE INDEX IF NOT EXISTS ordered ON message (receiver, seq, size) WHERE acked = 0 AND queued = 0;
+CREATE INDEX IF NOT EXISTS queued ON message (receiver, seq, session, sender, size) WHERE acked = 0 AND queued = 1;
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +68,8 @@ class RelayLimits:
         sessions: Open sessions of one moderator at once; ``moderator_bytes``: the total bytes sent in all of those;
             ``kept_sessions``: the moderator's sessions in total, with those that ended in the last ``header_days``.
         free_bytes: Space that always stays free on the disk.
+        unacknowledged: Messages between a sender and a receiver that are not acknowledged yet; ``queued_bytes``: their
+            bytes, of which one message may be more; ``sender_bytes``: those of one sender to all receivers.
     """
 
     roles: int = 32
@@ -66,6 +80,8 @@ class RelayLimits:
     messages: int = 1_000_000
     session_bytes: int = 20 * 10**9
     unacknowledged: int = 256
+    queued_bytes: int = 2**27
+    sender_bytes: int = 2**29
     body_days: int = 7
     header_days: int = 90
     longest_days: int = 30
@@ -80,13 +96,19 @@ class StoredEnvelope:
 
 
 class RelayStore(DurableStore):
-    """The mailbox; every method is one transaction and durable when it returns."""
+    """The mailbox; every method is one transaction and durable when it returns.
+
+    ``seq`` is the position in the receiver's inbox. An envelope gets it when it is stored, if few wait for its
+    receiver; otherwise it is ``queued``, and gets its position when its sender's turn comes.
+    """
 
     def __init__(
         self, path: Path | str, *, limits: RelayLimits | None = None, clock: Callable[[], float] = time.time
     ) -> None:
         super().__init__(path, _TABLES, later=_LATER)
         self._db.execute(_SUMS_OF_EARLIER)
+        self._db.executescript(_INDEXES)
+        self._turns: dict[str, SenderTurns] = defaultdict(SenderTurns)
         self.limits, self._clock, self._path = limits or RelayLimits(), clock, path
         self._files = EnvelopeFiles(None if path == ":memory:" else Path(path).parent / "bodies")
 
@@ -101,7 +123,7 @@ class RelayStore(DurableStore):
         if len(members) > self.limits.roles or moderator not in members or len(set(members)) != len(members):
             raise ProtocolError("quota", where=f"at most {self.limits.roles} different members, the moderator included")
         if not now < deadline <= now + self.limits.longest_days * DAY:
-            clocks = f"{_format_utc(now)} by the relay's clock, and the deadline is {_format_utc(deadline)}"
+            clocks = f"{format_utc(now)} by the relay's clock, and the deadline is {format_utc(deadline)}"
             raise ProtocolError("bad_encoding", where=f"{clocks}; at most {self.limits.longest_days} days ahead")
         told = json.dumps(members)
         with self._open_transaction() as db:
@@ -158,13 +180,11 @@ class RelayStore(DurableStore):
             raise
 
     def find_next(self, receiver: str, after: int) -> StoredEnvelope | None:
-        """Return the oldest envelope for ``receiver`` after ``after``, over all its sessions; None if there is none."""
+        """Return the next envelope for ``receiver`` after ``after``, over all its sessions; None if there is none."""
         with self._lock:
-            row = self._db.execute(
-                "SELECT seq, digest, body FROM message WHERE receiver = ? AND acked = 0 AND seq > ?"
-                " ORDER BY seq LIMIT 1",
-                (receiver, after),
-            ).fetchone()
+            row = self._db.execute(_NEXT, (receiver, after)).fetchone()
+            if row is None and self._order_queued(receiver):
+                row = self._db.execute(_NEXT, (receiver, after)).fetchone()
             if row is None:
                 return None
             return StoredEnvelope(
@@ -175,8 +195,8 @@ class RelayStore(DurableStore):
         """Release the bodies up to ``upto``: ``receiver`` holds them durably; return how many these were."""
         with self._open_transaction() as db:
             rows = db.execute(
-                "UPDATE message SET acked = 1, body = NULL WHERE receiver = ? AND acked = 0 AND seq <= ?"
-                " RETURNING digest, size",
+                "UPDATE message SET acked = 1, body = NULL"
+                " WHERE receiver = ? AND acked = 0 AND queued = 0 AND seq <= ? RETURNING digest, size",
                 (receiver, upto),
             ).fetchall()
         self._files.drop(row["digest"] for row in rows if row["size"] > INLINE_BYTES)
@@ -213,11 +233,11 @@ class RelayStore(DurableStore):
                 for beat in self._db.execute("SELECT * FROM beat WHERE session = ?", (session,)).fetchall()
             }
             sent = dict(self._db.execute("SELECT sender, bytes FROM sent WHERE session = ?", (session,)).fetchall())
-        roles = [_build_role_line(name, beats.get(name), sent.get(name, 0), now) for name in json.loads(row["members"])]
+        roles = [build_role_line(name, beats.get(name), sent.get(name, 0), now) for name in json.loads(row["members"])]
         return {
             "session": session,
             "moderator": row["moderator"],
-            "state": _describe_state(row, now),
+            "state": describe_state(row, now),
             "code": row["code"] or "",
             "by": row["by_role"] or "",
             "step": row["step"],
@@ -272,14 +292,40 @@ class RelayStore(DurableStore):
             if self._is_known(header, digest, size):
                 return False
             db.execute(
-                "INSERT INTO message (session, sender, receiver, step, attempt, part, digest, size, header, body)"
-                " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                (*header.key, digest, size, envelope.header, body),
+                "INSERT INTO message"
+                " (session, sender, receiver, step, attempt, part, digest, size, header, body, queued)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (*header.key, digest, size, envelope.header, body, self._must_queue(header.receiver, size)),
             )
             db.execute(
                 "UPDATE session SET messages = messages + 1, bytes = bytes + ? WHERE id = ?", (size, header.session)
             )
             db.execute(_ADD_SENT, (header.session, header.sender, size))
+        return True
+
+    def _must_queue(self, receiver: str, size: int) -> bool:
+        """Return whether so much waits for ``receiver`` that another envelope has to wait for its sender's turn."""
+        if self._db.execute(f"SELECT 1 FROM message {_QUEUED} LIMIT 1", (receiver,)).fetchone():
+            return True
+        count, bytes_ = self._db.execute(
+            "SELECT COUNT(*), COALESCE(SUM(size), 0) FROM message WHERE receiver = ? AND acked = 0 AND queued = 0",
+            (receiver,),
+        ).fetchone()
+        return bool(count and (count >= WINDOW_MESSAGES or bytes_ + size > WINDOW_BYTES))
+
+    def _order_queued(self, receiver: str) -> bool:
+        """Give the queued envelopes whose turn it is the next positions of the inbox; return whether there are any."""
+        rows = self._db.execute(f"SELECT seq, session, sender, size FROM message {_QUEUED} ORDER BY seq", (receiver,))
+        chosen = self._turns[receiver].choose(QueuedEnvelope(*row) for row in rows)
+        if not chosen:
+            return False
+        with self._open_transaction() as db:
+            (last,) = db.execute("SELECT seq FROM sqlite_sequence WHERE name = 'message'").fetchone()
+            db.executemany(
+                "UPDATE message SET seq = ?, queued = 0 WHERE seq = ?",
+                [(last + place, seq) for place, seq in enumerate(chosen, start=1)],
+            )
+            db.execute("UPDATE sqlite_sequence SET seq = ? WHERE name = 'message'", (last + len(chosen),))
         return True
 
     def _is_known(self, header: Header, digest: str, size: int) -> bool:
@@ -315,7 +361,7 @@ class RelayStore(DurableStore):
         return row
 
     def _open(self, row: sqlite3.Row) -> None:
-        state = _describe_state(row, int(self._clock()))
+        state = describe_state(row, int(self._clock()))
         if state == "aborted":
             raise ProtocolError("aborted_by", role=row["by_role"], step=row["step"], where=row["code"])
         if state != "open":
@@ -338,44 +384,27 @@ class RelayStore(DurableStore):
             raise ProtocolError("too_large", role=row["moderator"], step=header.step)
         if not self._files.has_room(size + self.limits.free_bytes):
             raise ProtocolError("quota", step=header.step, where="the relay's disk is all but full")
-        (waiting,) = self._db.execute(
-            "SELECT COUNT(*) FROM message WHERE sender = ? AND receiver = ? AND acked = 0",
-            (header.sender, header.receiver),
-        ).fetchone()
-        if waiting >= self.limits.unacknowledged:
+        queued = {
+            row["receiver"]: (row["messages"], row["bytes"])
+            for row in self._db.execute(
+                "SELECT receiver, COUNT(*) AS messages, SUM(size) AS bytes FROM message"
+                " WHERE sender = ? AND acked = 0 GROUP BY receiver",
+                (header.sender,),
+            )
+        }
+        messages, bytes_ = queued.get(header.receiver, (0, 0))
+        if (
+            messages >= self.limits.unacknowledged
+            or (messages and bytes_ + size > self.limits.queued_bytes)
+            or (queued and sum(each for _, each in queued.values()) + size > self.limits.sender_bytes)
+        ):
             raise ProtocolError("quota", role=header.receiver, step=header.step)
 
 
+_NEXT = """
+SELECT seq, digest, body FROM message WHERE receiver = ? AND acked = 0 AND queued = 0 AND seq > ? ORDER BY seq LIMIT 1
+"""
+_QUEUED = "WHERE receiver = ? AND acked = 0 AND queued = 1"
 _ADD_SENT = """
 INSERT INTO sent VALUES (?, ?, ?) ON CONFLICT (session, sender) DO UPDATE SET bytes = bytes + excluded.bytes
 """
-
-
-def _format_utc(seconds: int) -> str:
-    """Format a time; one outside the calendar's range as its number."""
-    try:
-        return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
-    except (OverflowError, ValueError, OSError):
-        return str(seconds)[:24]
-
-
-def _describe_state(row: sqlite3.Row, now: int) -> str:
-    if row["closed"] is not None:
-        return "ended" if row["code"] == "ended" else "aborted"
-    return "expired" if row["deadline"] <= now else "open"
-
-
-def _build_role_line(name: str, beat: Mapping[str, Any] | sqlite3.Row | None, sent: int, now: int) -> dict[str, Any]:
-    if beat is None:
-        return {
-            "role": name, "state": "idle", "step": "", "waiting_for": [], "since_s": 0, "seen_s": -1, "bytes": sent,
-        }  # fmt: skip
-    return {
-        "role": name,
-        "state": beat["state"],
-        "step": beat["step"],
-        "waiting_for": json.loads(beat["waiting_for"]),
-        "since_s": now - beat["since"],
-        "seen_s": now - beat["seen"],
-        "bytes": sent,
-    }
