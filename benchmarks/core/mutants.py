@@ -1,7 +1,6 @@
 """Planted faults: how many changes of the library its tests do not notice. See ``benchmarks.mutants``.
 
-The first run traces the tests, which takes the time of the tests. The map and the verdicts are kept in ``.mutants``: a
-run that was stopped goes on where it was.
+What tests run, and the verdicts, are kept in ``.mutants``: a run that was stopped goes on where it was.
 """
 
 from __future__ import annotations
@@ -37,9 +36,8 @@ def rows(options: Options) -> Iterator[Row]:
     drawn = sample(found)
     chosen = [one for one in drawn if not any(each.matches(one) for each in proven)]
     start = time.monotonic()
-    with copied(SOURCE) as copy:
-        coverage.trace(coverage.test_files(), copy)
-        field = Field(copy, coverage.known(coverage.test_files()), trees)
+    with copied(SOURCE) as clean, copied(SOURCE) as copy:
+        field = Field(copy, coverage.Ranked(clean), trees)
         by_hand = _judged(field, [fault for fault in named() if not any(fault.name in one for one in old)])
         generated = _judged(field, chosen)
     hours = (time.monotonic() - start) / 3_600

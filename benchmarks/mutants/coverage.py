@@ -1,6 +1,7 @@
-"""Which tests run a line: one traced run of each quick test file, kept in a folder that git ignores.
+"""Which tests run a line: traced runs of test files, kept in a folder that git ignores.
 
-A test file is traced again when it changes. When a source file changes, what is known of its lines moves with them.
+Files are traced as they are needed: those that speak of a fault's module and function first. A test file is traced
+again when it changes. When a source file changes, what is known of its lines moves with them.
 """
 
 from __future__ import annotations
@@ -10,27 +11,23 @@ import gzip
 import hashlib
 import json
 import math
-import os
-import resource
-import signal
-import subprocess
-import sys
-import tempfile
-from collections.abc import Iterator, Sequence
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
-from benchmarks.runner import HERE
+from benchmarks.mutants.nursery import NURSERY, ROOT
 
-ROOT = HERE.parent
 CACHE = ROOT / ".mutants"
 FILE_SECONDS, TEST_SECONDS = 200, 12
+TOGETHER = 8  # files that one process traces
 # Those that start servers, browsers and other programs are slow, and a trace does not see into another process.
 LEFT_OUT = ("unit/cli", "unit/server", "unit/remote", "unit/pictures", "unit/demo", "journeys/web", "journeys/server")
 ORDER = ("unit", "contract", "property", "statistical", "audit", "journeys")
-MAX_MEMORY = 12 * 2**30  # of address space: a fault may ask for all there is
-MARKS = "not spark and not web"
+MARKS = {False: "not spark and not web and not slow", True: "slow and not spark and not web"}
+_WORDS = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,30 +51,51 @@ def test_files() -> list[Path]:
     return [file for file, name in named if not name.startswith(LEFT_OUT) and "test_house" not in name]
 
 
-def trace(files: Sequence[Path], source: Path, *, told: bool = False) -> None:
-    """Trace every file whose tests are not known as they are now.
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The quick tests of a file, or the slow ones."""
+
+    file: Path
+    slow: bool = False
+
+    @property
+    def kept(self) -> Path:
+        """Where its trace is kept."""
+        name = self.file.relative_to(ROOT / "tests").with_suffix("").as_posix().replace("/", "-")
+        digest = hashlib.sha256(self.file.read_bytes()).hexdigest()[:12]
+        return CACHE / f"{name}-{'slow-' if self.slow else ''}{digest}.gz"
+
+
+def trace(parts: Sequence[Part], source: Path) -> None:
+    """Trace all parts whose tests are not known as they are now.
 
     Args:
-        source: A folder with a copy of ``siloquent``, which the tests import.
+        source: A folder with a copy of ``siloquent`` without any fault, which the tests import.
     """
-    CACHE.mkdir(exist_ok=True)
     _keep_sources(source)
-    for file in files:
-        kept = _kept(file)
-        if kept.exists():
-            continue
-        part = kept.with_suffix(".part")
-        part.unlink(missing_ok=True)
-        command = ["-m", "pytest", "-p", "no:cacheprovider", "-p", "benchmarks.mutants.tracing", "-m", MARKS, str(file)]
-        watched = {"MUTANTS_TRACE": str(part), "MUTANTS_SOURCE": str(source / "siloquent")}
-        limits = {"MUTANTS_SECONDS": str(TEST_SECONDS)}
-        run([sys.executable, *command, "--hypothesis-seed=0"], source, seconds=FILE_SECONDS, more={**watched, **limits})
-        texts = part.read_text("utf-8").splitlines() if part.exists() else []
-        part.unlink(missing_ok=True)
-        head = json.dumps({"sources": _digests(source)})
-        kept.write_bytes(gzip.compress("\n".join([head, *texts]).encode(), mtime=0))
-        if told:
-            print(f"{len(texts):5d} tests of {file.relative_to(ROOT)}", flush=True)
+    for slow in (False, True):
+        missing = [part for part in parts if part.slow == slow and not part.kept.exists()]
+        for start in range(0, len(missing), TOGETHER):
+            _trace(missing[start : start + TOGETHER], source, slow=slow)
+
+
+def _trace(parts: Sequence[Part], source: Path, *, slow: bool) -> None:
+    told = CACHE / "being-traced.part"
+    told.unlink(missing_ok=True)
+    files = [str(part.file.relative_to(ROOT)) for part in parts]
+    options = ["-q", "--tb=no", "-p", "no:cacheprovider", "-p", "benchmarks.mutants.tracing", "--hypothesis-seed=0"]
+    watched = {"MUTANTS_TRACE": str(told), "MUTANTS_SOURCE": str(source / "siloquent")}
+    limits = {"MUTANTS_SECONDS": str(TEST_SECONDS)}
+    seconds = FILE_SECONDS * len(parts)
+    NURSERY.run([*options, "-m", MARKS[slow], *files], source, seconds=seconds, more={**watched, **limits})
+    texts = told.read_text("utf-8").splitlines() if told.exists() else []
+    told.unlink(missing_ok=True)
+    head = json.dumps({"sources": _digests(source)})
+    mine: dict[str, list[str]] = {name: [] for name in files}
+    for text in texts:
+        mine[json.loads(text)["test"].partition("::")[0]].append(text)
+    for part, name in zip(parts, files, strict=True):
+        part.kept.write_bytes(gzip.compress("\n".join([head, *mine[name]]).encode(), mtime=0))
 
 
 def run_tests(
@@ -93,56 +111,87 @@ def run_tests(
         "--hypothesis-seed=0",
         *(["-x"] if stop_at_first else []),
     ]
-    return run([sys.executable, "-m", "pytest", *options, *names], source, seconds=seconds, more=more)
+    return NURSERY.run([*options, *names], source, seconds=seconds, more=more)
 
 
-def run(command: list[str], source: Path, *, seconds: float, more: dict[str, str]) -> tuple[int | None, str]:
-    """Exit status and output of a program that imports the library from ``source``; None if it ran out of time.
+@cache
+def known(part: Part) -> tuple[Traced, ...]:
+    """The traced tests of a part, their lines moved to where they are in the sources of today."""
+    return tuple(_read(part.kept)) if part.kept.exists() else ()
+
+
+class Fixed:
+    """Tests that are known from the beginning.
 
     Args:
-        seconds: Processor time of the program. A busy machine may take ten times as long, so what only waits is
-            ended as late as that.
+        tests: All of them.
     """
-    paths = os.pathsep.join([str(source), str(ROOT)])
-    environment = {**os.environ, **more, "PYTHONPATH": paths, "PYTHONDONTWRITEBYTECODE": "1", "COLUMNS": "1000"}
-    with (
-        tempfile.TemporaryFile() as said,
-        subprocess.Popen(
-            command,
-            cwd=ROOT,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=said,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,  # so that what a test started ends with it
-            preexec_fn=lambda: _limit(seconds),
-        ) as program,
-    ):
-        try:
-            status: int | None = program.wait(10 * seconds)
-        except subprocess.TimeoutExpired:
-            status = None
-        finally:
-            _end(program.pid)
-        said.seek(0)
-        return None if status == -signal.SIGXCPU else status, said.read().decode(errors="replace")
+
+    def __init__(self, tests: Sequence[Traced]) -> None:
+        self.tests = tests
+        self.files = sorted({ROOT / test.name.partition("::")[0] for test in tests})
+
+    def batches(self, file: str, function: str) -> Iterator[Sequence[Traced]]:
+        """All of them at once."""
+        yield self.tests
 
 
-def _limit(seconds: float) -> None:
-    resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY, MAX_MEMORY))
-    resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(seconds), math.ceil(seconds) + 5))
+class Ranked:
+    """All tests, traced as they are needed: for each fault first those whose file speaks of where it is.
+
+    Args:
+        source: A folder with a copy of ``siloquent`` without any fault.
+    """
+
+    FIRST = (4, 12)
+
+    def __init__(self, source: Path) -> None:
+        self.source, self.files = source, test_files()
+        texts = [file.read_text("utf-8") for file in self.files]
+        self._words = [set(_WORDS.findall(text)) for text in texts]
+        self._modules = [set(re.findall(r"siloquent(?:\.\w+)+", text)) for text in texts]
+        self._common = Counter(word for words in self._words for word in words)
+
+    def batches(self, file: str, function: str) -> Iterator[Sequence[Traced]]:
+        """Tests of the files that speak most of a function first, then of what is traced, then of all others."""
+        left = self.rank(file, function)
+        for number in self.FIRST:
+            first, left = left[:number], left[number:]
+            yield self._tests(first)
+        yield self._tests([part for part in left if part.kept.exists()])
+        left = [part for part in left if not part.kept.exists()]
+        for start in range(0, len(left), TOGETHER):
+            yield self._tests(left[start : start + TOGETHER])
+
+    def _tests(self, parts: Sequence[Part]) -> Sequence[Traced]:
+        trace(parts, self.source)
+        return [test for part in parts for test in known(part)]
+
+    def rank(self, file: str, function: str) -> list[Part]:
+        """All parts, those first that are likely to notice a fault in ``function`` of ``file``."""
+        path = PurePosixPath(file)
+        module = ".".join(["siloquent", *path.with_suffix("").parts]).removesuffix(".__init__")
+        scored = []
+        for nth, test in enumerate(self.files):
+            words = self._words[nth]
+            score = 6.0 * (module in self._modules[nth]) + 3.0 * (path.parts[0] in test.parts)
+            score += 2.0 * (path.stem in words or path.stem in test.stem) - 1.0 * ("journeys" in test.parts)
+            score += sum(self._rarity(name) for name in function.split(".") if name in words)
+            scored.append((score, nth))
+        quick = [(-score, nth, Part(self.files[nth])) for score, nth in scored]
+        slow = [(5 - score, nth, Part(self.files[nth], slow=True)) for score, nth in scored]
+        return [part for *_, part in sorted(quick + slow, key=lambda one: one[:2])]
+
+    def _rarity(self, word: str) -> float:
+        return math.log2(len(self.files) / self._common[word])
 
 
-def _end(group: int) -> None:
-    try:
-        os.killpg(group, 9)
-    except ProcessLookupError:
-        return
-
-
-def known(files: Sequence[Path]) -> list[Traced]:
-    """All traced tests of ``files``, their lines moved to where they are in the sources of today."""
-    return [test for file in files if _kept(file).exists() for test in _read(_kept(file))]
+def digest_files(files: Iterable[Path]) -> str:
+    """The digest of all test files."""
+    whole = hashlib.sha256()
+    for file in files:
+        whole.update(f"{file} {hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else ''}\n".encode())
+    return whole.hexdigest()
 
 
 def _read(kept: Path) -> Iterator[Traced]:
@@ -152,11 +201,6 @@ def _read(kept: Path) -> Iterator[Traced]:
         told = json.loads(text)
         lines = {name: _moved(name, int(mask, 16), digests.get(name, "")) for name, mask in told["lines"].items()}
         yield Traced(told["test"], told["seconds"], lines)
-
-
-def _kept(file: Path) -> Path:
-    name = file.relative_to(ROOT / "tests").with_suffix("").as_posix().replace("/", "-")
-    return CACHE / f"{name}-{hashlib.sha256(file.read_bytes()).hexdigest()[:12]}.gz"
 
 
 def _digests(source: Path) -> dict[str, str]:
@@ -170,7 +214,7 @@ def _digest(content: bytes) -> str:
 
 def _keep_sources(source: Path) -> None:
     """The texts that line numbers refer to."""
-    (CACHE / "sources").mkdir(exist_ok=True)
+    (CACHE / "sources").mkdir(parents=True, exist_ok=True)
     for file in (source / "siloquent").rglob("*.py"):
         kept = CACHE / "sources" / _digest(file.read_bytes())
         if not kept.exists():

@@ -13,9 +13,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from benchmarks.mutants.coverage import ROOT, Traced, run_tests
+from benchmarks.mutants.coverage import Fixed, Ranked, Traced, run_tests
 from benchmarks.mutants.declared import Named
 from benchmarks.mutants.mutate import uses
+from benchmarks.mutants.nursery import ROOT
 from benchmarks.mutants.places import Planted
 
 # How many tests, and seconds of them, are tried before the next ones: most faults are seen at once, and a fault has
@@ -54,31 +55,42 @@ class Field:
 
     Args:
         copy: A folder with ``siloquent``, which nobody else uses.
-        tests: All traced tests.
+        tests: What is known of the tests.
     """
 
-    def __init__(self, copy: Path, tests: Sequence[Traced], trees: Mapping[str, ast.Module]) -> None:
+    def __init__(self, copy: Path, tests: Fixed | Ranked, trees: Mapping[str, ast.Module]) -> None:
         self.copy, self.tests = copy, tests
         self.uses = uses(trees)
         self.unsound: set[str] = set()
 
     def judge(self, fault: Planted | Named) -> Verdict:
         """Plant ``fault``, run tests until one fails, take it out again."""
-        covering = self.covering(fault)
-        with self._planted(fault), tempfile.TemporaryDirectory(prefix="mutants-compiled-") as new:
+        tried = 0
+        with tempfile.TemporaryDirectory(prefix="mutants-compiled-") as new:
             # A cache of compiled kernels would outlive a fault in one of them.
             compiled = Path(new) if "kernels" in fault.file else self.copy.parent / "compiled"
-            tried = 0
+            for tests in self.tests.batches(fault.file, "" if isinstance(fault, Named) else fault.mutation.function):
+                covering = self.covering(fault, tests)
+                number, by = self._try(fault, covering, compiled)
+                tried += number
+                if by:
+                    return Verdict(fault, by, tried)
+        return Verdict(fault, "", tried)
+
+    def _try(self, fault: Planted | Named, covering: Sequence[Traced], compiled: Path) -> tuple[int, str]:
+        """How many tests ran, and the one that failed."""
+        tried = 0
+        with self._planted(fault):
             for most, seconds in STAGES:
                 some = within(covering[tried:], most, seconds)
                 tried += len(some)
                 by = self._first_failing(some, compiled)
                 if by:
-                    return Verdict(fault, by, tried)
-            return Verdict(fault, "", tried)
+                    return tried, by
+        return tried, ""
 
-    def covering(self, fault: Planted | Named) -> list[Traced]:
-        """The tests that run the fault's lines: those of its own task and of few lines first, of each file in turn.
+    def covering(self, fault: Planted | Named, tests: Iterable[Traced]) -> list[Traced]:
+        """Those of the tests that run the fault's lines: of its own task and of few lines first, of each file in turn.
 
         A guard is missed only by what it refused, so those that were refused come before all others.
         """
@@ -87,7 +99,7 @@ class Field:
             masks[file] = masks.get(file, 0) | 1 << line
         found = [
             test
-            for test in self.tests
+            for test in tests
             if test.name not in self.unsound and any(test.lines.get(file, 0) & mask for file, mask in masks.items())
         ]
         order = in_turn(found, fault.file)

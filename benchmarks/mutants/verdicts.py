@@ -1,18 +1,19 @@
 """Verdicts that are kept between runs: one that was killed after hours goes on where it stopped.
 
 A fault that a test noticed is noticed as long as the faulty file and that test are what they were; one that survived
-has survived as long as all traced tests are.
+has survived as long as all tests are.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.mutants.coverage import CACHE, ROOT, Traced
+from benchmarks.mutants import coverage
+from benchmarks.mutants.coverage import CACHE
 from benchmarks.mutants.declared import Named
+from benchmarks.mutants.nursery import ROOT
 from benchmarks.mutants.places import Planted
 from benchmarks.mutants.planting import Field, Verdict
 
@@ -29,7 +30,7 @@ class KeptVerdicts:
 
     def __init__(self, field: Field, file: Path = FILE) -> None:
         self.field, self.file = field, file
-        self.tests = _digest_tests(field.tests)
+        self.tests = coverage.digest_files(field.tests.files)
         lines = file.read_text("utf-8").splitlines() if file.exists() else []
         self.known = {one["fault"]: one for one in map(json.loads, lines)}
 
@@ -63,12 +64,3 @@ class KeptVerdicts:
             return self.tests
         file = ROOT / by.partition("::")[0]
         return hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else self.tests
-
-
-def _digest_tests(tests: Sequence[Traced]) -> str:
-    files = sorted({test.name.partition("::")[0] for test in tests})
-    whole = hashlib.sha256()
-    for name in files:
-        file = ROOT / name
-        whole.update(f"{name} {hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else ''}\n".encode())
-    return whole.hexdigest()

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.mutants import coverage, planting
-from benchmarks.mutants.coverage import Traced
+from benchmarks.mutants.coverage import Fixed, Traced
 from benchmarks.mutants.declared import Equivalent, Named, change_of, named, stale
 from benchmarks.mutants.mutate import KINDS, Mutation, Signatures, mutations, uses
 from benchmarks.mutants.places import PLACES, Planted, everything, parse_library, place_of, sample
@@ -187,9 +187,9 @@ def test_whom_a_guard_refused_comes_before_all_others(tmp_path: Path) -> None:
         Traced("tests/unit/synth/t.py::refused", 1.0, {"privacy/x.py": 0b11100, "y.py": 0b11}),
     ]
     guard, number = planted(source, "guard", "False"), planted(source, "number", "2")
-    field = Field(tmp_path, tests, {})
-    assert [test.name[-7:] for test in field.covering(guard)] == ["refused", ":passed"]
-    assert [test.name[-7:] for test in field.covering(number)] == [":passed", "refused"]
+    field = Field(tmp_path, Fixed(tests), {})
+    assert [test.name[-7:] for test in field.covering(guard, tests)] == ["refused", ":passed"]
+    assert [test.name[-7:] for test in field.covering(number, tests)] == [":passed", "refused"]
 
 
 def test_a_fault_has_survived_when_all_tests_of_its_line_have_run(
@@ -206,8 +206,8 @@ def test_a_fault_has_survived_when_all_tests_of_its_line_have_run(
         return (1, f"FAILED {unlucky} - assert") if unlucky in names else (0, "")
 
     monkeypatch.setattr(planting, "run_tests", run_tests)
-    field, fault = Field(tmp_path, tests, {}), planted(source, "number", "2")
-    unlucky = field.covering(fault)[-1].name
+    field, fault = Field(tmp_path, Fixed(tests), {}), planted(source, "number", "2")
+    unlucky = field.covering(fault, tests)[-1].name
     assert field.judge(fault).by == unlucky
     assert sorted(ran) == sorted(test.name for test in tests)
     unlucky = "none of them"
@@ -252,7 +252,7 @@ def test_a_fault_is_noticed_and_leaves_no_trace(clean_copy: Path, library: dict[
     (fault,) = (one for one in named() if one.name == name)
     file = clean_copy / "siloquent" / fault.file
     text = file.read_text("utf-8")
-    field = Field(clean_copy, [Traced(NOTICED[name], 1.0, {fault.file: (1 << 2_000) - 1})], library)
+    field = Field(clean_copy, Fixed([Traced(NOTICED[name], 1.0, {fault.file: (1 << 2_000) - 1})]), library)
     verdict = field.judge(fault)
     assert verdict.by == NOTICED[name]
     assert not verdict.survived
@@ -266,7 +266,7 @@ def test_a_test_that_fails_without_the_fault_does_not_count(
     file = tmp_path / "test_failing.py"
     file.write_text("def test_always():\n    assert False\n", "utf-8")
     fault, name = named()[0], f"{os.path.relpath(file, ROOT)}::test_always"
-    field = Field(clean_copy, [Traced(name, 1.0, {fault.file: (1 << 2_000) - 1})], library)
+    field = Field(clean_copy, Fixed([Traced(name, 1.0, {fault.file: (1 << 2_000) - 1})]), library)
     verdict = field.judge(fault)
     assert verdict.by == name
     assert field.check([verdict])[0].survived
@@ -285,7 +285,7 @@ def test_a_run_that_was_stopped_goes_on_where_it_was(tmp_path: Path) -> None:
             planted.append(str(getattr(fault, "name", "")))
             return planting.Verdict(fault, f"{test}::test" if "seen" in planted[-1] else "", 3)
 
-    field = Counting(tmp_path, [Traced(f"{test}::test", 0.1, {})], {})
+    field = Counting(tmp_path, Fixed([Traced(f"{test}::test", 0.1, {})]), {})
     seen, missed = Named("seen", "one.py", "a = 1", "a = 2"), Named("missed", "one.py", "b = 2", "b = 3")
 
     def judge() -> list[str]:
