@@ -69,13 +69,23 @@ class Field:
         with tempfile.TemporaryDirectory(prefix="mutants-compiled-") as new:
             # A cache of compiled kernels would outlive a fault in one of them.
             compiled = Path(new) if "kernels" in fault.file else self.copy.parent / "compiled"
-            for tests in self.tests.batches(fault.file, "" if isinstance(fault, Named) else fault.mutation.function):
+            for tests in self.tests.batches(fault.file, self._find_function(fault)):
                 covering = self.covering(fault, tests)
                 number, by = self._try(fault, covering, compiled)
                 tried += number
                 if by:
                     return Verdict(fault, by, tried)
         return Verdict(fault, "", tried)
+
+    def _find_function(self, fault: Planted | Named) -> str:
+        """The qualified name of the function that is changed, as far as it is in one."""
+        if isinstance(fault, Planted):
+            return fault.mutation.function
+        text = (self.copy / "siloquent" / fault.file).read_text("utf-8")
+        first = fault.lines(text)[0]
+        scopes = (node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.FunctionDef | ast.ClassDef))
+        around = [node for node in scopes if node.lineno <= first <= (node.end_lineno or 0)]
+        return ".".join(node.name for node in sorted(around, key=lambda node: node.lineno))
 
     def _try(self, fault: Planted | Named, covering: Sequence[Traced], compiled: Path) -> tuple[int, str]:
         """How many tests ran, and the one that failed."""

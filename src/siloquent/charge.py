@@ -8,10 +8,10 @@ from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import partial
+from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
-from siloquent.errors import KeyReused, NotAllowed, RequestError, SiloquentError
+from siloquent.errors import KeyReused, NotAllowed, RequestError, SchemaError, SiloquentError
 from siloquent.fixes import UseOption, join_choices
 from siloquent.ledger import Account, Ledger, Permit, SettledAnswer
 from siloquent.ledger.rules import parse_table_name
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from siloquent.schema import TableSchema
     from siloquent.session import WorkspaceSession
 
+Q = TypeVar("Q", bound="NamesTable", contravariant=True)
+T = TypeVar("T", covariant=True)
 RESERVED = "what was reserved"
 """The cost that an error reports if it occurs after the reservation."""
 
@@ -136,8 +138,9 @@ class Charge:
             KeyReused: as for ``find_existing``.
         """
         digest = self.find_digest(session)
-        file = next((one.file for one in self.alike if one.digest == digest), "")
-        return schema if digest == self.digest or not file else session.restore_declaration(schema, file)
+        file = schema.digest if session.earlier else ""
+        file = next((one.file for one in self.alike if one.digest == digest), file)
+        return session.restore_declaration(schema, file) if file else schema
 
     def record_use(self, session: WorkspaceSession) -> None:
         """Record today's declaration if the key is bound to an earlier one that means the same.
@@ -205,6 +208,8 @@ class Charge:
             BudgetExceeded: the remaining budget does not cover it. InstallationError: noise cannot be drawn here.
                 Nothing is spent.
         """
+        if self.step == 1:
+            session.require_current_declaration()
         session.require_samplers()
         session.open_account(self.account.name, event, table=self.table_name)
         mark, digest = session.compute_table_mark(self.table_name), self.find_digest(session)
@@ -300,6 +305,49 @@ def bind_request(
     others = [one for one in earlier if one.digest != own]
     alike, unlike = (tuple(one for one in others if bool(one.differs) == differs) for differs in (False, True))
     return Charge(key, account, own, alike=alike, unlike=unlike, table=schema.name, **terms)
+
+
+class NamesTable(Protocol):
+    """Any request of one table."""
+
+    @property
+    def table(self) -> str:
+        """The table's name."""
+
+
+class Prepare(Protocol[Q, T]):
+    """Plans a request under a key."""
+
+    def __call__(self, session: WorkspaceSession, request: Q, /, *, key: str | None = None) -> T:
+        """Return the planned request."""
+
+
+def plan_as_charged(prepare: Prepare[Q, T]) -> Prepare[Q, T]:
+    """Let ``prepare`` plan what was charged under its key as it was declared then, if it no longer fits.
+
+    Over the same rows and for the same promise, but with the columns by which it was priced: so a charge whose table
+    was declared otherwise before it was finished has its answer, and a settled one is found again.
+    """
+
+    @wraps(prepare)
+    def planned(session: WorkspaceSession, request: Q, /, *, key: str | None = None) -> T:
+        try:
+            return prepare(session, request, key=key)
+        except (SchemaError, RequestError, KeyReused):
+            for view in _list_earlier(session, request.table, key):
+                with suppress(SchemaError, RequestError, KeyReused):
+                    return prepare(view, request, key=key)
+            raise
+
+    return planned
+
+
+def _list_earlier(session: WorkspaceSession, table: str, key: str | None) -> list[WorkspaceSession]:
+    """Return ``session`` as of earlier declarations of ``table``; none if nothing was charged under ``key``."""
+    with suppress(SiloquentError):
+        if key is not None and spent_under(session.ledger, session.get_account(table).name, key) is not None:
+            return list(session.iter_earlier(table))
+    return []
 
 
 def require_planned(permit: Permit, event: Event) -> None:

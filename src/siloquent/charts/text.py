@@ -24,6 +24,16 @@ def clean_text(text: object) -> str:
     return kept if len(kept) <= MAX_CHARACTERS else kept[: MAX_CHARACTERS - 1] + "…"
 
 
+def name_value(value: object) -> str:
+    """Return a value as text; NULL for None, and a text that reads as NULL in quotes, so that no two are named alike.
+
+    >>> name_value(None), name_value("NULL"), name_value("'NULL'"), name_value(True)
+    ('NULL', "'NULL'", "''NULL''", 'True')
+    """
+    text = NULL if value is None else str(value)
+    return f"'{text}'" if value is not None and text.strip(" '") == NULL else text
+
+
 def format_label(value: Any) -> str:
     """Format a cell that is not a number: NULL for None, true and false for booleans, dates in ISO form, clean text.
 
@@ -36,8 +46,7 @@ def format_label(value: Any) -> str:
         return NULL
     if isinstance(value, bool):
         return "true" if value else "false"
-    text = clean_text(value.isoformat() if hasattr(value, "isoformat") else value)
-    return f"'{text}'" if text.strip(" '") == NULL else text
+    return name_value(clean_text(value.isoformat() if hasattr(value, "isoformat") else value))
 
 
 def compute_step(alpha: Fraction) -> Fraction:

@@ -15,7 +15,13 @@ if TYPE_CHECKING:
 
 
 def tell_rows(session: WorkspaceSession, answer: Answer) -> Answer:
-    """Return ``answer`` with the rows that it is about, if those of its table were ever replaced."""
+    """Return ``answer`` with the rows that it is about, if those of its table were ever replaced.
+
+    Of an answer by an earlier declaration, what is declared otherwise now is noted.
+    """
+    if session.earlier:
+        note = f"answered as its table was declared when it was charged; since then {session.earlier}"
+        answer = replace(answer, notes=(*answer.notes, note))
     with suppress(SiloquentError):  # the table is no longer declared, so the answer says nothing more
         return replace(answer, about_rows=_find_rows(session, answer))
     return answer

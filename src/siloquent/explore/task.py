@@ -7,7 +7,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from siloquent.charge import RESERVED, Charge, require_planned
+from siloquent.charge import RESERVED, Charge, plan_as_charged, require_planned
 from siloquent.errors import BudgetExceeded, DataError, RequestError, SchemaError, SiloquentError
 from siloquent.explore.answered_rows import tell_rows
 from siloquent.explore.charging import bind_query, build_charge, plan_charged
@@ -120,6 +120,7 @@ class PreparedQuery(Readable):
             return tell_rows(self.session, found)
 
 
+@plan_as_charged
 def prepare(session: WorkspaceSession, query: Query, *, key: str | None = None) -> PreparedQuery:
     """Plan ``query`` once, to explain it and then to run it. Does not read data; free.
 
@@ -163,6 +164,7 @@ def answer(session: WorkspaceSession, query: Query, *, key: str | None = None, m
         before a row is read. Refusals depend only on the query, the declaration and earlier charges.
     """
     prepared = prepare(session, query, key=key)
+    session = prepared.session  # of the time of the charge, if the table was declared otherwise then
     if session.schema(query.table) is not prepared.course.schema.declared:
         prepared = prepare(session, query, key=key)  # redeclared meanwhile, and nobody was told the other price yet
     return tell_rows(session, _run(prepared, replace(prepared.charge, max_cost=max_cost), is_told=False))

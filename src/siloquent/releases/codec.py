@@ -55,7 +55,8 @@ class FolderCodec(Generic[R]):
     it raises ``unrepeatable`` for another task's. ``normalize``: the canonical bytes of a file, so that files which
     differ only in compression are equal. ``keep``: the tests of what the ledger keeps, which hold by whatever rules the
     rest was made; None for another task's. ``build_meanings``: from contents, tests that hold by every rendering rule.
-    ``build_near``: from contents, tests that hold on every processor.
+    ``build_near``: from contents, tests that hold on every processor. ``build_earlier``: the contents as earlier
+    versions of the same rules wrote them, if otherwise; else None.
     """
 
     build_manifest: Callable[[R], Manifest]
@@ -67,6 +68,7 @@ class FolderCodec(Generic[R]):
     keep: Callable[[SettledAnswer], KeptMeasurement | None] = lambda stored: None
     build_meanings: Callable[[Mapping[str, pa.Table | bytes]], Mapping[str, FileTest]] = lambda contents: {}
     build_near: Callable[[Mapping[str, pa.Table | bytes]], Mapping[str, FileTest]] = lambda contents: {}
+    build_earlier: Callable[[R], Mapping[str, pa.Table | bytes] | None] = lambda release: None
 
     def write(self, release: R, folder: Path) -> Path:
         """Write ``release`` as ``folder``, completely or not at all; an equal one that exists already is kept.
@@ -78,7 +80,9 @@ class FolderCodec(Generic[R]):
 
     def render(self, release: R) -> ExpectedFiles:
         """Return the files that ``write`` would write for ``release``."""
-        built = self.build_contents(release)
+        return self._render_contents(release, self.build_contents(release))
+
+    def _render_contents(self, release: R, built: Mapping[str, pa.Table | bytes]) -> ExpectedFiles:
         contents: dict[str, pa.Table | FileTest] = {
             name: partial(self._is_same, content) if isinstance(content, bytes) else content
             for name, content in built.items()
@@ -104,7 +108,10 @@ class FolderCodec(Generic[R]):
         if manifest.receipt.get("parts", 1) != 1:  # the others are perhaps in other ledgers
             return None
         try:
-            return [self.render(self.assemble(schema, stored))]
+            release = self.assemble(schema, stored)
+            earlier = self.build_earlier(release)
+            rendered = [self.render(release)]
+            return rendered if earlier is None else [*rendered, self._render_contents(release, earlier)]
         except self.unrepeatable:
             return None
 

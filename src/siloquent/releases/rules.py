@@ -31,7 +31,7 @@ RULES: Mapping[str, ReleaseRules] = {
     "search": ReleaseRules(measurement=1, fit=1, rendering=1),
     "share": ReleaseRules(measurement=1, fit=1, rendering=1),
     "sketch": ReleaseRules(measurement=1, fit=1, rendering=1),
-    "synth": ReleaseRules(measurement=2, fit=1, rendering=1),
+    "synth": ReleaseRules(measurement=2, fit=1, rendering=2),
 }
 _UNNUMBERED: Mapping[str, ReleaseRules] = {
     "explore": ReleaseRules(measurement=1, fit=1, rendering=0),

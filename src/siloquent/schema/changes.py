@@ -94,7 +94,7 @@ def describe_declaration(schema: TableSchema) -> dict[str, Any]:
         "analysts": {name: format_fraction(share) for name, share in budget.shares},
         "sharing": budget.sharing,
         "reuse": budget.reuse,
-        "columns": [_describe_column(attribute) for attribute in schema.domain],
+        "columns": [describe_column(attribute) for attribute in schema.domain],
         "constraints": _digest_long([str(constraint) for constraint in schema.constraints]),
         **({} if schema.defaults is None else {"defaults": _dump_defaults(schema.defaults)}),
         FILE: schema.digest,
@@ -109,7 +109,7 @@ def _describe_links(schema: TableSchema) -> list[str]:
         schema = link.parent
         names = {*(other for _, other in link.on), *(link.columns or ())}
         names |= {schema.unit.column} if schema.link is None else set()
-        columns = [_describe_column(schema.domain[name]) for name in sorted(names)]
+        columns = [describe_column(schema.domain[name]) for name in sorted(names)]
         reading = "" if schema.reading.is_plain else schema.reading.digest().hex()[:16]
         facts = [schema.source, schema.version, reading, schema.unit.column, link.columns, columns]
         text = json.dumps(facts).encode("utf-8", "surrogateescape")
@@ -232,7 +232,8 @@ def _list_cells(declaration: Mapping[str, Any], columns: Collection[str] | None)
     return found if columns is None else sorted(found, key=lambda one: str(one["name"]))
 
 
-def _describe_column(attribute: Attribute) -> dict[str, Any]:
+def describe_column(attribute: Attribute) -> dict[str, Any]:
+    """Return what a column declares as texts and lists of texts, as a ledger records it."""
     facets = {facet.name: getattr(attribute, facet.name) for facet in fields(attribute)}
     plain = {name: _describe_facet(value) for name, value in facets.items()}
     return {name: value for name, value in plain.items() if value not in ("", [])}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from siloquent.charge import PreparedRelease, bind_request
+from siloquent.charge import PreparedRelease, bind_request, plan_as_charged
 from siloquent.errors import BudgetExceeded, NotAllowed, RequestError
 from siloquent.fixes import BeOwner, UseOption, build_fix, run
 from siloquent.search.catalogue import Catalogue
@@ -47,6 +47,7 @@ def offer(session: WorkspaceSession, spec: OfferSpec, *, key: str | None = None,
     return prepare(session, spec, key=key).run(max_cost=max_cost)
 
 
+@plan_as_charged
 def prepare(session: WorkspaceSession, spec: OfferSpec, *, key: str | None = None) -> PreparedRelease[OfferPlan, Offer]:
     """Plan ``offer`` once, to show its price and then to run it under ``key``. Does not read data; free.
 

@@ -38,12 +38,16 @@ from siloquent.privacy import ATTO, Cost, Event, convert_epsilon_to_rho, get_acc
 from siloquent.privacy.accountants import AccountantName
 from siloquent.schema import TableBudget, TableSchema
 from siloquent.schema.changes import DeclarationChange, describe_declaration, restore_planning_facts
+from siloquent.schema.earlier_columns import restore_columns
 from siloquent.schema.workspace import Workspace
 
 if TYPE_CHECKING:
     from siloquent.data import PrivateTable
     from siloquent.ledger.budget_status import BudgetStatus
     from siloquent.ledger.marks import SourceMark
+
+MAX_EARLIER = 50
+"""The number of earlier declarations under which the charge of a key is looked for."""
 
 
 class SessionAccounts:
@@ -61,6 +65,11 @@ class SessionAccounts:
     @abstractmethod
     def schema(self, name: str) -> TableSchema:
         """Return the declaration of table ``name``."""
+
+    @property
+    @abstractmethod
+    def earlier(self) -> str:
+        """What is declared otherwise now, in a session as of an earlier declaration."""
 
     @abstractmethod
     def table(self, name: str) -> PrivateTable:
@@ -163,8 +172,23 @@ class SessionAccounts:
         recorded = self._declared.get_file(schema.account, file, table=schema.entry_name)
         return schema if recorded is None else restore_planning_facts(schema, recorded)
 
+    def restore_columns(self, schema: TableSchema, file: str) -> TableSchema | None:
+        """Return ``schema`` with the columns recorded of the table file ``file``; None where that cannot be."""
+        recorded = self._declared.get_file(schema.account, file, table=schema.entry_name)
+        return None if recorded is None else restore_columns(schema, recorded)
+
+    def list_files(self, schema: TableSchema) -> list[str]:
+        """Return the digests of the newest recorded table files under which a column was declared otherwise."""
+        return [one.digest for one in self.compare_files(schema)[:MAX_EARLIER] if one.differs]
+
+    def describe_differences(self, schema: TableSchema, file: str) -> str:
+        """Return what ``schema`` declares otherwise than the recorded table file ``file``, as text."""
+        return next((one.differs for one in self.compare_files(schema) if one.digest == file), "")
+
     def record_declaration(self, name: str) -> None:
         """Record how table ``name`` is declared now, if its account is open and recorded something else last."""
+        if self.earlier:
+            return
         account = self.schema(name).account
         if self._find_account(account) is not None:
             self._declared.record(account, self._describe(self.schema(name)))

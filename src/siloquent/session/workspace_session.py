@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import re
 from collections.abc import Iterator
@@ -24,6 +25,7 @@ from siloquent.schema import AccuracyDefaults, ForeignKey, TableSchema
 from siloquent.schema.linked.joins import PLUS, join_tables
 from siloquent.schema.workspace import Workspace
 from siloquent.session.accounts import SessionAccounts
+from siloquent.session.earlier_declaration import EarlierDeclaration
 
 if TYPE_CHECKING:
     from siloquent.data import CheckReport, PrivateTable
@@ -72,6 +74,8 @@ class WorkspaceSession(SessionAccounts):
         self._tables: dict[str, tuple[TableSchema, PrivateTable]] = {}
         self._mark_key: bytes | None = None
         self._marks: dict[tuple[str, str], tuple[bytes, SourceMark]] = {}
+        self._earlier: EarlierDeclaration | None = None
+        self._views: dict[tuple[str, str], Self] = {}
 
     def __repr__(self) -> str:
         return f"Session({str(self.workspace.folder)!r}, analyst={self.analyst!r})"
@@ -104,6 +108,8 @@ class WorkspaceSession(SessionAccounts):
             SchemaError: its file is invalid; the message says where.
         """
         self._require_open()
+        if self._earlier is not None and name == self._earlier.name:
+            return self._earlier.find()
         if PLUS in name:
             return self._join(name)
         if name in self._frames:
@@ -135,6 +141,46 @@ class WorkspaceSession(SessionAccounts):
             self._domains[name] = domains
             self._public[name] = stamps
         return self._schemas[name][1]
+
+    def iter_earlier(self, name: str) -> Iterator[Self]:
+        """Yield this session as of each recorded declaration of table ``name`` that can be restored, newest first.
+
+        A request charged then can be finished there, over today's rows, if these are the same rows. Nothing new is
+        charged there.
+        """
+        if PLUS in name or self._earlier is not None:
+            return
+        for file in self.list_files(self.schema(name)):
+            view = self._views.get((name, file)) or self._restore_view(name, file)
+            if view is not None:
+                yield view
+
+    def _restore_view(self, name: str, file: str) -> Self | None:
+        earlier = EarlierDeclaration(self, name, file)
+        if not earlier.is_restorable:
+            return None
+        view = copy.copy(self)
+        view._earlier, view._views = earlier, {}
+        view._schemas, view._domains, view._public = dict(self._schemas), dict(self._domains), dict(self._public)
+        view._joined, view._tables, view._marks, view._described = {}, {}, {}, {}
+        self._views[name, file] = view
+        return view
+
+    @property
+    def earlier(self) -> str:
+        """What is declared otherwise now, if this is a session as of an earlier declaration; else empty."""
+        return "" if self._earlier is None else self._earlier.differs
+
+    def require_current_declaration(self) -> None:
+        """Refuse a new charge in a session as of an earlier declaration.
+
+        Raises:
+            SchemaError: this is one.
+        """
+        if self._earlier is not None:
+            raise SchemaError(
+                f"The declaration of {self._earlier.name!r} has changed since this was planned.", fix="ask again"
+            )
 
     def _join(self, name: str) -> TableSchema:
         """Return the relation ``name`` of linked tables, which a question joins; the same while they are unchanged."""
@@ -365,8 +411,11 @@ class WorkspaceSession(SessionAccounts):
     def close(self) -> None:
         """Close every table and the ledger; the session cannot be used afterwards."""
         self._closed = True
-        for name in list(self._tables):
-            self._forget(name)
+        sessions: list[WorkspaceSession] = [self, *self._views.values()]
+        for one in sessions:
+            one._closed = True
+            for name in list(one._tables):
+                one._forget(name)
         self.ledger.close()
 
     def _require_open(self) -> None:

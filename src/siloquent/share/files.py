@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from siloquent.charge import build_provenance
+from siloquent.charts.text import NULL
 from siloquent.releases import KeptMeasurement, Manifest, ReleaseFile, keep_measurement
 from siloquent.releases.codec import FolderCodec
 from siloquent.releases.provenance import Provenance, read_at_most, read_checked
@@ -66,6 +67,18 @@ def assemble(schema: TableSchema, stored: SettledAnswer) -> ShareRelease:
 
 def _build_contents(release: ShareRelease) -> dict[str, pa.Table | bytes]:
     return {TABLE: build_numbers_table(release), FILE: release.to_bytes()}
+
+
+def _build_earlier_contents(release: ShareRelease) -> dict[str, pa.Table | bytes] | None:
+    """Build the files as they were while the text NULL was not told from NULL; None where no value reads so."""
+    import pyarrow as pa
+
+    table = build_numbers_table(release)
+    bins = [name[1:-1] if name.strip(" '") == NULL and name != NULL else name for name in table["bin"].to_pylist()]
+    if bins == table["bin"].to_pylist():
+        return None
+    column = table.column_names.index("bin")
+    return {**_build_contents(release), TABLE: table.set_column(column, "bin", pa.array(bins, pa.string()))}
 
 
 def build_numbers_table(release: ShareRelease) -> pa.Table:
@@ -144,4 +157,5 @@ SHARE_CODEC = FolderCodec(
     assemble,
     normalize=lambda data: decode_release(data).to_bytes(),
     keep=_find_kept,
+    build_earlier=_build_earlier_contents,
 )

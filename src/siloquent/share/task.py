@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from siloquent.charge import Charge, PreparedRelease, bind_request
+from siloquent.charge import Charge, PreparedRelease, bind_request, plan_as_charged
 from siloquent.errors import NotAllowed, RequestError
 from siloquent.fixes import BeOwner, UseOption, build_fix, run
 from siloquent.schema import list_bin_rules
@@ -56,6 +56,7 @@ def release(
     return prepare(session, spec, key=key).run(max_cost=max_cost)
 
 
+@plan_as_charged
 def prepare(
     session: WorkspaceSession, spec: ShareSpec, *, key: str | None = None
 ) -> PreparedRelease[SharePlan, ShareRelease]:

@@ -6,7 +6,7 @@ import json
 from functools import partial
 from typing import TYPE_CHECKING
 
-from siloquent.charge import bind_request, run_once
+from siloquent.charge import bind_request, plan_as_charged, run_once
 from siloquent.sketch.estimate.moments import build_stored_model
 from siloquent.sketch.measure.moments import measure_moments
 from siloquent.sketch.plan.moments import MomentsPlan, MomentsSpec, plan_moments
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from siloquent.session import WorkspaceSession
 
 
+@plan_as_charged
 def regress(session: WorkspaceSession, spec: MomentsSpec, *, key: str | None = None) -> LinearModel:
     """Fit a linear model to one release of moments.
 

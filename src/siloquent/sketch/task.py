@@ -7,7 +7,7 @@ from fractions import Fraction
 from functools import singledispatch
 from typing import TYPE_CHECKING, overload
 
-from siloquent.charge import PreparedRelease, bind_request
+from siloquent.charge import PreparedRelease, bind_request, plan_as_charged
 from siloquent.errors import RequestError
 from siloquent.sketch import estimate
 from siloquent.sketch.measure import measure
@@ -59,6 +59,7 @@ def build(
     return prepare(session, spec, key=key).run(max_cost=max_cost)
 
 
+@plan_as_charged
 def prepare(
     session: WorkspaceSession, spec: SketchSpec, *, key: str | None = None
 ) -> PreparedRelease[SketchPlan, Sketch]:

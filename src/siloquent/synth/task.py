@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from siloquent.charge import Charge, bind_request, run_once
+from siloquent.charge import Charge, bind_request, plan_as_charged, run_once
 from siloquent.errors import RequestError
 from siloquent.notebook import build_step_display
 from siloquent.readable import Readable
@@ -70,6 +70,7 @@ def synthesize(
     return prepared.run(max_cost=max_cost, progress=shown)
 
 
+@plan_as_charged
 def prepare(session: WorkspaceSession, spec: SynthSpec, *, key: str | None = None) -> PreparedSynthesis:
     """Plan ``synthesize`` once, to show its price and then to run it under ``key``. Does not read data; free.
 

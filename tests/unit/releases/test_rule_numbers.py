@@ -27,7 +27,7 @@ PINNED: dict[str, dict[str, tuple[int, str]]] = {
     "r-000007": {"fit": (1, "a3bbb7c3a694facc"), "rendering": (1, "35c6d90895c3c348")},
     "r-000009": {"fit": (1, "f686d9daefff8339"), "rendering": (1, "0a272760b008f68c")},
     "r-000013": {"fit": (1, "d9f7a3f60547659c"), "rendering": (1, "51bc04597f269951")},
-    "r-000015": {"fit": (1, "7d88a39aa505f222"), "rendering": (1, "7ebf1af0c62755a1")},
+    "r-000015": {"fit": (1, "7d88a39aa505f222"), "rendering": (2, "7ebf1af0c62755a1")},
     "r-000017": {"fit": (1, "3c326e348917aaa6"), "rendering": (1, "5cc401d2834eb4a3")},
     "r-000019": {"fit": (1, "02f59abb81164607"), "rendering": (1, "a962b524a8ef8db8")},
     "r-000021": {"fit": (1, "135a51e7159295d2"), "rendering": (1, "697942406e3eb26f")},

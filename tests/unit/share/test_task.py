@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import siloquent as sq
@@ -23,7 +24,7 @@ from siloquent.errors import (
     UnknownName,
 )
 from siloquent.releases.arrays import pack
-from siloquent.share import Budget, LearnSpec, ShareRelease, TreeSpec
+from siloquent.share import Budget, LearnSpec, ShareRelease, ShareSpec, TreeSpec
 from siloquent.share.plan import plan
 from unit.share.tables import PURE, ROW, USER, ZCDP, rows, schema, session, spec
 
@@ -292,3 +293,42 @@ def test_negative_totals_give_no_rows_and_high_ones_are_cut(clinics: list[sq.Ses
     for total, most in ((-(10**6), 0), (10**9, 20_000)):
         odd = replace(made, values={"counts": np.full_like(made.counts, total)})
         assert share.synthesize([odd]).num_rows == most
+
+
+NULLS = """
+format = 1
+attribute = [
+  { name = "ward", type = "category", values = ["NULL", "A", "'NULL'"], null = "cell" },
+  { name = "sick", type = "boolean", null = "drop" },
+]
+[table]
+name = "patients"
+adjacency = "add-remove"
+size_hint = 300
+unit = { kind = "row" }
+[budget]
+accountant = "pure"
+epsilon = "100"
+"""
+
+
+@pytest.mark.parametrize("is_earlier", [False, True])
+def test_the_text_null_is_told_from_a_missing_value(
+    is_earlier: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Releases that earlier versions wrote, which told them apart by their order alone, are verified."""
+    frame = pa.table({"ward": ["NULL", None, "A"] * 100, "sick": [True, False, True] * 100})
+    sq.create_workspace(tmp_path)
+    clinic = sq.open(tmp_path)
+    clinic.add_frame(sq.read_schema(NULLS), frame)
+    asked = ShareSpec("patients", label="sick", features=("ward",), budget=Budget(epsilon="5"))
+    made = clinic.share.release(asked, key="k")
+    with monkeypatch.context() as patched:
+        if is_earlier:
+            patched.setattr("siloquent.share.spec.encoding.name_value", lambda name: str(name or "NULL"))
+        folder = clinic.share.save(made)
+    told = dict.fromkeys(pq.read_table(folder / "numbers.parquet")["bin"].to_pylist())
+    assert list(told) == (["NULL", "A", "'NULL'"] if is_earlier else ["'NULL'", "A", "''NULL''", "NULL"])
+    verdict = clinic.verify(folder)
+    assert verdict.ok, verdict.problems
+    assert verdict.compared

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from siloquent.maths.strategies.base import Norm, Reals
 from siloquent.maths.strategies.sparse import Sparse, kronecker
-from siloquent.maths.strategies.trees import add_runs, build_levels, find_best_weights, solve_tree
+from siloquent.maths.strategies.trees import add_runs, build_levels, find_best_weights, link_levels, solve_tree
 
 Integers = NDArray[np.int64]
 Rows = Callable[[], Iterator[NDArray[np.float64]]]
@@ -46,11 +46,7 @@ class TreeAxis:
         power = 1 if self.norm == "l1" else 2
         below = np.cumsum(np.array(self.weights[::-1], dtype=np.int64) ** power)[::-1]
         whole = below if power == 1 else np.rint(np.sqrt(below)).astype(np.int64)
-        first = np.full(self.cells, len(self.shape) - 1, dtype=np.int64)
-        for level in range(len(self.shape) - 1, -1, -1):
-            sizes = np.diff(np.append(self.shape[level], self.cells))
-            first[np.repeat(sizes == 1, sizes)] = level
-        return np.asarray(whole[first])
+        return np.asarray(whole[link_levels(self.shape, self.cells).single])
 
     def build_matrix(self) -> Sparse:
         """Return the measurements along this axis: wide nodes by level, then every cell."""
@@ -73,17 +69,16 @@ class TreeAxis:
     def solve(self, target: Reals) -> Reals:
         """Return (A'A)^-1 ``target`` along the first axis."""
         ones = 1.0 / self.leaves.astype(np.float64) ** 2
-        return solve_tree(self.shape, np.array(self.weights, dtype=np.float64) ** 2, ones, target)
+        levels = link_levels(self.shape, self.cells)
+        return solve_tree(levels, np.array(self.weights, dtype=np.float64) ** 2, ones, target)
 
     def measure(self, values: Reals) -> Reals:
         """Return A ``values`` along the first axis."""
-        parts, sums, below = [self.leaves[:, None] * values], values, np.arange(self.cells)
-        for edges, weight in zip(self.shape[::-1], self.weights[::-1], strict=True):
-            sums = add_runs(sums, np.searchsorted(below, edges))
-            wide = np.diff(np.append(edges, self.cells)) > 1
+        parts, sums, levels = [self.leaves[:, None] * values], values, link_levels(self.shape, self.cells)
+        for level in range(len(self.shape) - 1, -1, -1):
+            sums, wide = add_runs(sums, levels.first[level], levels.children[level]), levels.wide[level]
             if wide.any():
-                parts.append(weight * sums[wide])
-            below = edges
+                parts.append(self.weights[level] * sums[wide])
         return np.concatenate(parts[::-1])
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,13 +25,43 @@ def build_levels(cells: int, branching: int) -> tuple[Starts, ...]:
     found = []
     edges = np.array([0, cells], dtype=np.int64)
     while np.diff(edges).max() > 1:
-        parts = [
-            low + (high - low) * np.arange(min(branching, high - low), dtype=np.int64) // min(branching, high - low)
-            for low, high in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True)
-        ]
-        edges = np.append(np.concatenate(parts), cells)
+        sizes = np.diff(edges)
+        children = np.minimum(sizes, branching)
+        nth = np.arange(children.sum()) - np.repeat(np.cumsum(children) - children, children)
+        inside = np.repeat(sizes, children) * nth // np.repeat(children, children)
+        edges = np.append(np.repeat(edges[:-1], children) + inside, cells)
         found.append(edges[:-1])
     return tuple(found) or (np.zeros(1, dtype=np.int64),)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TreeLevels:
+    """The levels of a tree over ``cells`` cells, coarsest first, and how they hang together.
+
+    Attributes:
+        first: Of each level the start of its nodes among those of the level below; the lowest one's among the cells.
+        children: The number of nodes below each node.
+        wide: Whether a node holds two cells and more.
+        single: For every cell, the first level on which it is a node of its own.
+    """
+
+    cells: int
+    first: tuple[Starts, ...]
+    children: tuple[Starts, ...]
+    wide: tuple[NDArray[np.bool_], ...]
+    single: Starts
+
+
+def link_levels(shape: tuple[Starts, ...], cells: int) -> TreeLevels:
+    """Return the levels with these starts, coarsest first."""
+    below = (*shape[1:], np.arange(cells))
+    first = tuple(np.searchsorted(lower, upper) for lower, upper in zip(below, shape, strict=True))
+    children = tuple(np.diff(np.append(at, len(lower))) for at, lower in zip(first, below, strict=True))
+    sizes = [np.diff(np.append(starts, cells)) for starts in shape]
+    single = np.full(cells, len(shape) - 1, dtype=np.int64)
+    for level in range(len(shape) - 1, -1, -1):
+        single[np.repeat(sizes[level] == 1, sizes[level])] = level
+    return TreeLevels(cells, first, children, tuple(size > 1 for size in sizes), single)
 
 
 def build_range_tree(cells: int, branching: int, weights: Reals, *, norm: Norm, name: str) -> Strategy:
@@ -57,16 +88,16 @@ def find_best_trees(workload: Asked, *, norm: Norm) -> list[Strategy]:
     cells = workload.shape[1]
     picked = np.unique(np.linspace(0, len(workload) - 1, min(len(workload), _ROWS)).astype(np.int64))
     target = workload[picked].astype(np.float64).T
-    shapes = {b: build_levels(cells, b) for b in BRANCHINGS if b <= max(2, cells)}
+    shapes = {b: link_levels(build_levels(cells, b), cells) for b in BRANCHINGS if b <= max(2, cells)}
 
     def cost(branching: int, logs: Reals) -> float:
         return _compute_log_cost(shapes[branching], np.exp(logs - logs.max()), target, norm)
 
-    ranked = sorted(shapes, key=lambda b: cost(b, np.zeros(len(shapes[b]))))
-    equal = np.ones(len(shapes[ranked[0]]))
+    ranked = sorted(shapes, key=lambda b: cost(b, np.zeros(len(shapes[b].first))))
+    equal = np.ones(len(shapes[ranked[0]].first))
     found = [build_range_tree(cells, ranked[0], equal, norm=norm, name=f"H{ranked[0]} tree")]
     for branching in ranked[:_TUNED]:
-        count = len(shapes[branching])
+        count = len(shapes[branching].first)
         if count > 1:
             simplex = np.vstack([np.zeros(count), 0.5 * np.eye(count)])  # the default one starts too small to move
             options = {"maxfev": 60 * count, "xatol": 1e-3, "fatol": 1e-9, "initial_simplex": simplex}
@@ -85,13 +116,14 @@ def find_best_weights(cells: int, rows: Reals, *, norm: Norm) -> tuple[int, Real
 
     most = int(np.clip(_LOOKS // cells, 4, _ROWS))
     target = rows[np.unique(np.linspace(0, len(rows) - 1, min(len(rows), most)).astype(np.int64))].T
-    shapes = {b: build_levels(cells, b) for b in sorted({*(b for b in BRANCHINGS if b < cells), cells})}
+    branchings = sorted({*(b for b in BRANCHINGS if b < cells), cells})
+    shapes = {b: link_levels(build_levels(cells, b), cells) for b in branchings}
 
     def cost(branching: int, logs: Reals) -> float:
         return _compute_log_cost(shapes[branching], np.exp(logs - logs.max()), target, norm)
 
-    best = min(shapes, key=lambda b: cost(b, np.zeros(len(shapes[b]))))
-    count = len(shapes[best])
+    best = min(shapes, key=lambda b: cost(b, np.zeros(len(shapes[b].first))))
+    count = len(shapes[best].first)
     logs = np.zeros(count)
     if count > 1:
         simplex = np.vstack([logs, 0.5 * np.eye(count)])
@@ -107,7 +139,7 @@ def find_best_weights(cells: int, rows: Reals, *, norm: Norm) -> tuple[int, Real
     return best, scaled
 
 
-def _compute_log_cost(shape: tuple[Starts, ...], weights: Reals, target: Reals, norm: Norm) -> float:
+def _compute_log_cost(levels: TreeLevels, weights: Reals, target: Reals, norm: Norm) -> float:
     """Return the logarithm of the l_q norm of the answers' noise variances at unit column norm.
 
     Infinite for weights so far apart that rounding leaves no positive variance.
@@ -116,26 +148,23 @@ def _compute_log_cost(shape: tuple[Starts, ...], weights: Reals, target: Reals, 
         target: The answers, shape (cells, predicates).
     """
     scaled = weights / (weights.sum() if norm == "l1" else np.sqrt((weights * weights).sum()))
-    variances = np.einsum("cr,cr->r", target, _solve(shape, scaled, target, norm))
+    variances = np.einsum("cr,cr->r", target, _solve(levels, scaled, target, norm))
     top = float(variances.max())
     if not (0 < top < math.inf):
         return math.inf
     return math.log(top * float(np.power(((variances / top) ** _Q).sum(), 1 / _Q)))
 
 
-def _solve(shape: tuple[Starts, ...], weights: Reals, target: Reals, norm: Norm) -> Reals:
+def _solve(levels: TreeLevels, weights: Reals, target: Reals, norm: Norm) -> Reals:
     """Return (A'A)^-1 ``target``."""
-    cells = target.shape[0]
     strength = weights * weights
     # A cell that is its own node from some level on has that node's weights of all these levels together.
     below = np.cumsum(weights[::-1])[::-1] ** 2 if norm == "l1" else np.cumsum(strength[::-1])[::-1]
-    ones = 1.0 / below[_find_single_levels(shape, cells)]
-    return solve_tree(shape, strength, ones, target)
+    return solve_tree(levels, strength, 1.0 / below[levels.single], target)
 
 
-def add_runs(values: Reals, starts: Starts) -> Reals:
-    """Return the rows of ``values`` summed from each start to the next, shape (starts, columns), for few rows a run."""
-    sizes = np.diff(np.append(starts, len(values)))
+def add_runs(values: Reals, starts: Starts, sizes: Starts) -> Reals:
+    """Return the rows of ``values`` summed from each start on, ``sizes`` of them, shape (starts, columns)."""
     if sizes.max() > _FEW:
         return np.asarray(np.add.reduceat(values, starts, axis=0))
     found: Reals = values[starts]
@@ -148,11 +177,10 @@ def add_runs(values: Reals, starts: Starts) -> Reals:
     return found
 
 
-def solve_tree(shape: tuple[Starts, ...], strength: Reals, ones: Reals, target: Reals) -> Reals:
+def solve_tree(levels: TreeLevels, strength: Reals, ones: Reals, target: Reals) -> Reals:
     """Return (A'A)^-1 ``target`` in one pass up the tree and one down: time linear in its nodes.
 
     Args:
-        shape: The start of the nodes of each level, coarsest first.
         strength: The squared weight of each level's nodes of two cells and more.
         ones: One over the squared weight of each cell's own node, shape (cells,).
         target: Shape (cells, columns).
@@ -162,25 +190,15 @@ def solve_tree(shape: tuple[Starts, ...], strength: Reals, ones: Reals, target: 
         a number c times M^-1 1, M the system of v's cells only; going down, c of a child follows from that of v.
     """
     sums, total, steps = target * ones[:, None], ones, []
-    for level in range(len(shape) - 1, -1, -1):
-        below = shape[level + 1] if level + 1 < len(shape) else np.arange(len(ones))
-        first = np.searchsorted(below, shape[level])
-        sums, total = add_runs(sums, first), np.add.reduceat(total, first)
-        own = np.where(np.diff(np.append(shape[level], len(ones))) > 1, strength[level], 0.0)
+    for level in range(len(levels.first) - 1, -1, -1):
+        first, children = levels.first[level], levels.children[level]
+        sums, total = add_runs(sums, first, children), np.add.reduceat(total, first)
+        own = np.where(levels.wide[level], strength[level], 0.0)
         kept = 1 / (1 + own * total)
         sums *= kept[:, None]
-        steps.append((np.diff(np.append(first, len(below))), kept, own[:, None] * sums))
+        steps.append((children, kept, own[:, None] * sums))
         total = total * kept
     shift: Reals = np.zeros_like(sums)
     for children, kept, taken in reversed(steps):
         shift = np.repeat(shift * kept[:, None] - taken, children, axis=0)
     return (target + shift) * ones[:, None]
-
-
-def _find_single_levels(shape: tuple[Starts, ...], cells: int) -> NDArray[np.int64]:
-    """Return, for every cell, the first level on which it is a node of its own."""
-    first = np.full(cells, len(shape) - 1, dtype=np.int64)
-    for level in range(len(shape) - 1, -1, -1):
-        sizes = np.diff(np.append(shape[level], cells))
-        first[np.repeat(sizes == 1, sizes)] = level
-    return first

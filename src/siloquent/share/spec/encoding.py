@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from siloquent.charts.text import name_value
 from siloquent.errors import RequestError, UnknownName
 from siloquent.schema import Attribute
 from siloquent.share.spec.agreement import Agreement
@@ -165,7 +166,7 @@ def _count_bins(attribute: Attribute) -> int:
 
 
 def list_bin_names(attribute: Attribute) -> list[str]:
-    """Return the names of an attribute's bins or values in order; NULL's is NULL."""
+    """Return the names of an attribute's bins or values in order; NULL's is NULL, and the text NULL is in quotes."""
     binned = attribute.is_numeric and attribute.edges
     names = attribute.list_bin_labels() if binned else [attribute.label(place) for place in range(attribute.size)]
-    return ["NULL" if name is None else str(name) for name in names]
+    return [name_value(name) for name in names]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from siloquent.charts.text import name_value
 from siloquent.errors import RequestError
 from siloquent.fixes import UseOption
 from siloquent.maths.graphical.fit import GraphicalModel
@@ -129,7 +130,7 @@ def describe_cell_groups(frame: ModelDomain, place: int) -> list[str]:
         end = int(fine.starts[runs[-1]] + fine.widths[runs[-1]]) - 1
         first, last = fine.attribute.label(int(fine.starts[runs[0]])), fine.attribute.label(end)
         if inside == 1:
-            made.append("NULL" if first is None else str(first))
+            made.append(name_value(first))
         elif fine.ordered:
             made.append(f"{first} .. {last}")  # allowed: a range, as released models name it
         else:

@@ -28,12 +28,15 @@ from siloquent.schema.attribute import MAX_POINTS
 
 Integers = NDArray[np.int64]
 Test = Compare | InList | Like | IsNull
+Cuts = tuple[list[tuple[int, int]], bool]
+"""Ranges of cells, and whether a test is true outside of them."""
 
 MAX_VALUES = 3 * 10**7
 """The maximum number of values at which tests are evaluated individually, over all tests of a query."""
 MAX_RUNS = 10**7
 MAX_REFINED = 2 * 10**9
 """The maximum number of runs times the tests that separate them."""
+MAX_ID = 2**62
 _TEXT = 20  # the time of a text test, in tests of a number
 _ACROSS = 7  # and that of a test that compares two attributes, whose values are sorted and ranked among one another
 
@@ -52,7 +55,7 @@ class Runs:
         return cls(starts, np.ascontiguousarray(vector[starts]))
 
     def refine_to(self, starts: NDArray[np.signedinteger[Any]]) -> NDArray[Any]:
-        """Return the values of finer runs that begin at ``starts``."""
+        """Return the values of finer runs that begin at ``starts``, or of some cells in ascending order."""
         places = np.append(np.searchsorted(starts, self.starts), len(starts))
         return np.repeat(self.values, np.diff(places))
 
@@ -67,7 +70,11 @@ def build_runs(test: Test, attribute: Attribute) -> Runs:
     Raises:
         RequestError, UnknownName: as for ``evaluate_atom``.
     """
-    cuts = _find_cuts(test, attribute)
+    return build_runs_from(_find_cuts(test, attribute), test, attribute)
+
+
+def build_runs_from(cuts: Cuts | None, test: Test, attribute: Attribute) -> Runs:
+    """Build as ``build_runs``, from what ``check_work`` found for the test."""
     if cuts is not None:
         return _build_between(cuts, attribute)
     if not attribute.is_wide:
@@ -78,7 +85,11 @@ def build_runs(test: Test, attribute: Attribute) -> Runs:
 
 def count_work(test: Test, attribute: Attribute) -> int:
     """Return at how many values ``test`` must be evaluated individually."""
-    if not attribute.is_countable or _find_cuts(test, attribute) is not None:
+    return _count_evaluated(_find_cuts(test, attribute), test, attribute)
+
+
+def _count_evaluated(cuts: Cuts | None, test: Test, attribute: Attribute) -> int:
+    if not attribute.is_countable or cuts is not None:
         return 0
     names = {find_attribute(side) for side in _list_sides(test) if not isinstance(side, Value)}
     if isinstance(test, Compare) and len(names - {None}) > 1:
@@ -90,14 +101,18 @@ def count_work(test: Test, attribute: Attribute) -> int:
     return tests * attribute.size * (_TEXT if slow and attribute.kind == "category" else 1)
 
 
-def check_work(tests: Sequence[tuple[Test, Attribute]]) -> None:
+def check_work(tests: Sequence[tuple[Test, Attribute]]) -> list[Cuts | None]:
     """Refuse tests that would take too long, before any is evaluated.
 
+    Returns:
+        Of each test the ranges of cells where it is true; None if it must be evaluated.
     Raises:
         RequestError: there are too many tests for attributes of this size.
     """
-    if not passes(sum(count_work(test, attribute) for test, attribute in tests), MAX_VALUES):
-        return
+    found = [_find_cuts(test, attribute) for test, attribute in tests]
+    work = sum(_count_evaluated(cuts, *test) for cuts, test in zip(found, tests, strict=True))
+    if not passes(work, MAX_VALUES):
+        return found
     widest = max((attribute for _, attribute in tests), key=lambda attribute: attribute.size)
     raise RequestError(
         f"The query has {len(tests):,} conditions, on attributes of up to {widest.size:,} values, which is too "
@@ -123,10 +138,7 @@ def build_classes(parts: Sequence[Runs], size: int) -> tuple[Classes, Integers]:
             f"{len(parts):,} conditions on one attribute split its {size:,} values in too many ways to plan.",
             fix="use fewer conditions, or declare a coarser grid",
         )
-    ids = np.zeros(len(starts), dtype=np.int64)
-    for part in parts:
-        ids = _refine(ids, part.refine_to(starts))
-    _, first, found = np.unique(ids, return_index=True, return_inverse=True)
+    _, first, found = np.unique(_refine(parts, starts), return_index=True, return_inverse=True)
     rank = np.empty(len(first), dtype=np.int64)
     rank[np.argsort(first, kind="stable")] = np.arange(len(first))
     classes, firsts = rank[found.reshape(-1)], np.sort(starts[first]).astype(np.int64)
@@ -135,26 +147,28 @@ def build_classes(parts: Sequence[Runs], size: int) -> tuple[Classes, Integers]:
     return np.repeat(classes, np.diff(np.append(starts, size + 1))), firsts
 
 
-def _refine(ids: Integers, values: NDArray[Any]) -> Integers:
-    """Combine two classifications into classes that both distinguish, numbered without gaps."""
-    low = int(values.min())
-    span = int(values.max()) - low + 1
-    if span == 1:
-        return ids
-    both = ids * span + (values.astype(np.int64) - low)
-    most = (int(ids.max()) + 1) * span
-    if most > 8 * len(ids) + 64:
-        return np.asarray(np.unique(both, return_inverse=True)[1], dtype=np.int64).reshape(-1)
-    seen = np.zeros(most, dtype=bool)
-    seen[both] = True
-    return np.asarray((np.cumsum(seen) - 1)[both], dtype=np.int64)
+def _refine(parts: Sequence[Runs], starts: NDArray[np.signedinteger[Any]]) -> Integers:
+    """Return a number for each run from ``starts``: the same where all parts have the same values."""
+    ids, most = np.zeros(len(starts), dtype=np.int64), 1
+    for part in parts:
+        low = int(part.values.min())
+        span = int(part.values.max()) - low + 1
+        if span == 1:
+            continue
+        if most * span > MAX_ID:  # numbered without gaps once they would not fit, some 39 tests at a time
+            ids = np.asarray(np.unique(ids, return_inverse=True)[1], dtype=np.int64).reshape(-1)
+            most = int(ids.max()) + 1
+        ids *= span
+        ids += part.refine_to(starts) - low
+        most *= span
+    return ids
 
 
 def _list_sides(test: Test) -> tuple[Expression, ...]:
     return (test.left, test.right) if isinstance(test, Compare) else (test.expression,)
 
 
-def _build_between(cuts: tuple[list[tuple[int, int]], bool], attribute: Attribute) -> Runs:
+def _build_between(cuts: Cuts, attribute: Attribute) -> Runs:
     """Build TRUE in the given ranges of cells, FALSE elsewhere (swapped if negated), UNKNOWN beyond the values."""
     ranges, negated = cuts
     outside, inside = (TRUE, FALSE) if negated else (FALSE, TRUE)
@@ -178,7 +192,7 @@ def _build_between(cuts: tuple[list[tuple[int, int]], bool], attribute: Attribut
     return Runs(np.array(starts, dtype=np.int64 if attribute.is_wide else np.int32), np.array(values, dtype=np.int8))
 
 
-def _find_cuts(test: Test, attribute: Attribute) -> tuple[list[tuple[int, int]], bool] | None:
+def _find_cuts(test: Test, attribute: Attribute) -> Cuts | None:
     """Find the ranges of cells where a comparison with constants is true, and whether to negate them.
 
     None if each value must be evaluated, or if the test is to be refused.

@@ -5,7 +5,7 @@ A test of one attribute never multiplies with another attribute's domain: a valu
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from siloquent.errors import RequestError
-from siloquent.explore.plan.cells.classes import Runs, Test, build_classes, build_runs, check_work
+from siloquent.explore.plan.cells.classes import Cuts, Runs, Test, build_classes, build_runs_from, check_work
 from siloquent.explore.plan.cells.compiled import Integers
 from siloquent.explore.plan.cells.numbers import Values, align_values
 from siloquent.explore.plan.cells.predicate_evaluation import (
@@ -91,16 +91,18 @@ class Space:
             signatures[key.attribute].append(key.groups)
         self._atoms: dict[tuple[Test, str], Runs] = {}
         self._pairs: dict[tuple[Test, str], Values] = {}
-        check_work([(test, self.domain[name]) for test in tests for name in sorted(self._list_names(test))])
+        named = [(test, name) for test in tests for name in sorted(self._list_names(test))]
+        found = check_work([(test, self.domain[name]) for test, name in named])
+        cuts = dict(zip(named, found, strict=True))
         for test in tests:
-            self._prepare(test, signatures)
+            self._prepare(test, signatures, cuts)
         order = {name: place for place, name in enumerate((*domain.names, *(one.name for one in domain.computed)))}
         self.names = tuple(sorted(signatures, key=order.__getitem__))
         self._first: dict[str, Integers] = {}
         classes: list[Classes] = []
         for name in self.names:
-            found, self._first[name] = build_classes(signatures[name], domain[name].size)
-            classes.append(found)
+            parted, self._first[name] = build_classes(signatures[name], domain[name].size)
+            classes.append(parted)
         computed = tuple(domain[name] for name in self.names if domain[name].computed is not None)
         self.block = Block(self.names, tuple(classes), computed)
         if passes(len(tests) * self.block.size, max_truths.get()):
@@ -113,11 +115,13 @@ class Space:
     def _list_names(self, test: Test) -> set[str]:
         return {self.domain[name].name for side in _list_sides(test) if (name := find_attribute(side)) is not None}
 
-    def _prepare(self, test: Test, signatures: dict[str, list[Runs]]) -> None:
+    def _prepare(
+        self, test: Test, signatures: dict[str, list[Runs]], cuts: Mapping[tuple[Test, str], Cuts | None]
+    ) -> None:
         names = self._list_names(test)
         if len(names) == 1:
             (name,) = names
-            self._atoms[test, name] = build_runs(test, self.domain[name])
+            self._atoms[test, name] = build_runs_from(cuts[test, name], test, self.domain[name])
             signatures.setdefault(name, []).append(self._atoms[test, name])
             return
         assert isinstance(test, Compare)
@@ -177,7 +181,7 @@ class Space:
     def _test(self, test: Test) -> Truth:
         names = [self.domain[name].name for side in _list_sides(test) if (name := find_attribute(side)) is not None]
         if len(set(names)) == 1:
-            return self._reshape_along(names[0], self._atoms[test, names[0]].get_values(self._first[names[0]]))
+            return self._reshape_along(names[0], self._atoms[test, names[0]].refine_to(self._first[names[0]]))
         assert isinstance(test, Compare)
         left, right = (self._pairs[test, name] for name in names)
         # An unlisted value of a category is unknown, so the comparison is UNKNOWN there: two of them may be equal.
