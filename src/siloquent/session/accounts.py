@@ -69,7 +69,7 @@ class SessionAccounts:
     @property
     @abstractmethod
     def earlier(self) -> str:
-        """What is declared otherwise now, in a session as of an earlier declaration."""
+        """The changes of a declaration since, in a session as of an earlier one; else empty."""
 
     @abstractmethod
     def table(self, name: str) -> PrivateTable:

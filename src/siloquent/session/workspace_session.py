@@ -168,7 +168,7 @@ class WorkspaceSession(SessionAccounts):
 
     @property
     def earlier(self) -> str:
-        """What is declared otherwise now, if this is a session as of an earlier declaration; else empty."""
+        """The changes of a declaration since, in a session as of an earlier one; else empty."""
         return "" if self._earlier is None else self._earlier.differs
 
     def require_current_declaration(self) -> None:
