@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import random
 import resource
@@ -13,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -229,8 +231,12 @@ def _publish_offer(folder: Path) -> None:
         session.search.publish(offer, folder / "catalogue")
 
 
-def job_kills(kills: int) -> Iterator[Row]:
-    """Jobs that are lost, stuck or charged twice."""
+def job_kills(kills: int, seconds: float = math.inf) -> Iterator[Row]:
+    """Jobs that are lost, stuck or charged twice.
+
+    Args:
+        seconds: When to fail no more, for a machine that does other work, too.
+    """
     chance, wrong = random.Random(17), Counter[str]()
     with folder_on_disk() as outer, small_disk(outer) as disk:
         failures = [name for name in FAILURES if name != "disk full" or disk is not None]
@@ -239,10 +245,11 @@ def job_kills(kills: int) -> Iterator[Row]:
         before = _reserved(folder)
         text = token(folder, "ana")
         told: Counter[str] = Counter()
-        with running(folder, SLOT_COUNTS_MS="1", JOBS="2") as server:
+        end = time.monotonic() + seconds
+        with running(folder, prepared=True, SLOT_COUNTS_MS="1", JOBS="2") as server:
             trial = Trial(server, text, disk or outer)
             alone = _time_one(trial)  # a failure may come at any time of a job, on a busy machine, too
-            for number in range(kills):
+            for number in takewhile(lambda _: time.monotonic() < end, range(kills)):
                 running_keys, until = list[str](), time.monotonic() + LAST_SECONDS
                 while not running_keys:  # a failure that hits no job says nothing
                     assert time.monotonic() < until, "no job runs any more"

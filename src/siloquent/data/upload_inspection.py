@@ -6,13 +6,13 @@ It prints a JSON object: the file's column names, or why it is not a Parquet fil
 from __future__ import annotations
 
 import json
-import resource
 import sys
 from pathlib import Path
 from typing import Any
 
 from siloquent.data.sources.parquet import read_parquet_header
 from siloquent.errors import DataError, SchemaError
+from siloquent.foreign.process_limits import limit_cpu, limit_memory
 
 CPU_SECONDS = 10
 MEMORY_BYTES = 2 * 2**30
@@ -21,8 +21,8 @@ MEMORY_BYTES = 2 * 2**30
 
 def main(file: Path) -> int:
     """Inspect ``file`` under limits enforced by the system."""
-    resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS))
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+    limit_cpu(CPU_SECONDS)
+    limit_memory(MEMORY_BYTES)
     told: dict[str, Any] = {}
     try:
         told = {"columns": read_parquet_header(file)}

@@ -53,6 +53,9 @@ def bind_joins(session: WorkspaceSession, query: Query, *, may_see: Callable[[st
     try:
         relation = session.schema(name_relation(tables))
     except RequestError as refused:
+        if not all(may_see(one.name) for table in tables for one in table.ancestors):  # named by what leads to the unit
+            told = f"{' and '.join(repr(one.name) for one in tables)} are not linked directly."
+            raise RequestError(told, fix=_suggest(query, "")) from None
         refused.remedy = build_fix(_suggest(query, str(refused.fix)))
         raise
     left, keys = list(query.on), [pair for _, _, on in list_pairs(relation) for pair in on]

@@ -8,11 +8,6 @@ import sqlite3
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
-from fastapi.encoders import jsonable_encoder
-from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse
-from starlette.exceptions import HTTPException
-
 from siloquent.documents.problems import Problem, build_problem, log_details
 from siloquent.errors import PortableError, SiloquentError
 from siloquent.fixes import FixLike, build_fix
@@ -21,6 +16,7 @@ from siloquent.server.fixes import HTTP, PAGE
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
+    from fastapi.exceptions import RequestValidationError
     from starlette.requests import Request
     from starlette.responses import Response
 
@@ -87,11 +83,15 @@ def no_planner() -> Refused:
 
 def build_response(problem: Problem, headers: dict[str, str] | None = None) -> Response:
     """Return ``problem`` as a response."""
+    from starlette.responses import JSONResponse  # jobs and planners refuse, too, and answer no request
+
     return JSONResponse(problem.to_json(), problem.http_status, headers=headers, media_type=MEDIA)
 
 
 def install_handlers(app: FastAPI) -> None:
     """Install handlers, so that no error page of the framework is returned."""
+    from fastapi.exceptions import RequestValidationError
+    from starlette.exceptions import HTTPException
 
     @app.exception_handler(Refused)
     async def refused(request: Request, error: Refused) -> Response:
@@ -176,6 +176,8 @@ def _readable(request: Request) -> str:
 
 def _describe_first_fault(error: RequestValidationError) -> str:
     """Return the location of the first fault and what is expected there; the sent value is not repeated."""
+    from fastapi.encoders import jsonable_encoder
+
     (first, *_) = jsonable_encoder([{"loc": e["loc"], "msg": e["msg"]} for e in error.errors()]) or [
         {"loc": (), "msg": ""}
     ]

@@ -107,7 +107,7 @@ class ReleaseIndex:
             rows = {row["id"]: row for row in self._store.fetch_all(_ROWS, json.dumps(part))}
             for name in part:
                 one = self._load(name)
-                if one is None or task not in ("", one.task) or table not in ("", one.table):
+                if one is None or task not in ("", one.task) or table not in ("", one.table, *one.table.split("+")):
                     continue
                 if _may_see(one, rows.get(name), person):
                     found.append(_complete(one, rows.get(name)))

@@ -13,13 +13,14 @@ import sqlite3
 import string
 import time
 from dataclasses import dataclass
-from typing import Any
-
-from starlette.requests import Request
+from typing import TYPE_CHECKING, Any
 
 from siloquent.server.access.tokens import Principal
 from siloquent.server.problems import Refused
 from siloquent.server.store import Store
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
 
 REPLAYED = {"Idempotency-Replayed": "true"}
 _PRINTABLE = frozenset(string.printable[:95])

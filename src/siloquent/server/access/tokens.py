@@ -49,8 +49,8 @@ class Principal:
         return not self.tables
 
     def may_see(self, table: str) -> bool:
-        """Return whether the token is valid for this table."""
-        return not self.tables or table in self.tables
+        """Return whether the token is valid for this table; for all of them in ``a+b``, tables that are joined."""
+        return not self.tables or set(table.split("+")) <= set(self.tables)
 
 
 class Tokens:

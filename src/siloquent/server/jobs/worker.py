@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import sqlite3
 import sys
 import threading
@@ -14,6 +13,7 @@ from pathlib import Path
 
 from siloquent.documents.problems import build_problem, log_details
 from siloquent.errors import NotAllowed, SiloquentError
+from siloquent.foreign.process_limits import limit_memory
 from siloquent.server.access.tokens import Principal, Tokens
 from siloquent.server.fixes import HTTP
 from siloquent.server.jobs.queue import cost_of_job
@@ -35,7 +35,7 @@ def _do(folder: Path, number: str, most_bytes: int, holder: str) -> int:
     from siloquent.api import open_session
 
     threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
-    resource.setrlimit(resource.RLIMIT_AS, (most_bytes, most_bytes))
+    limit_memory(most_bytes)
     store = Store(folder / "server.sqlite")
     job = store.fetch_one("SELECT * FROM job WHERE id = ?", number)
     assert job is not None, "the queue names a job that is not there"

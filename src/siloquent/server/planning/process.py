@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import resource
 import signal
 import threading
 import time
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from siloquent.documents.problems import build_problem, log_details
 from siloquent.errors import PortableError
+from siloquent.foreign.process_limits import limit_memory
 from siloquent.server.access.scope import require_declared
 from siloquent.server.access.tokens import Principal
 from siloquent.server.jobs.queue import check_job
@@ -57,7 +57,7 @@ def serve(pipe: Connection, folder: Path, max_bytes: int) -> None:
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Control-C is handled by the server
     threading.Thread(target=_end_with_the_server, daemon=True).start()
-    resource.setrlimit(resource.RLIMIT_AS, (max_bytes, max_bytes))
+    limit_memory(max_bytes)
     max_truths.set(MAX_TRUTHS)
     sessions = Sessions(folder)
     with suppress(EOFError, OSError):  # the server has closed its end, or is gone

@@ -24,6 +24,7 @@ from siloquent.documents.server import build_act_list_document, build_denial_lis
 from siloquent.errors import SiloquentError
 from siloquent.server.access.acts import list_newest_acts
 from siloquent.server.access.guard import CurrentUser, GuardedRoute
+from siloquent.server.access.scope import AccountScope
 from siloquent.server.access.tokens import Principal
 from siloquent.server.fixes import HTTP
 from siloquent.server.problems import Refused, build_not_found
@@ -36,7 +37,10 @@ MAX_ENTRIES = 500
 
 @router.get("/accounts")
 async def list_accounts(request: Request, person: CurrentUser) -> dict[str, Any]:
-    """Accounts with limits and what is spent: an analyst's own, everybody's for owners and auditors."""
+    """Accounts with limits and what is spent: an analyst's own, everybody's for owners and auditors.
+
+    The account of a unit is shown to a token for one of its tables; what is left of it may be spent on all of them.
+    """
 
     def work(session: Any) -> list[dict[str, Any]]:
         return [build_session_account_document(session, one) for one in list_visible_accounts(session, person)]
@@ -52,12 +56,17 @@ async def list_entries(
     after: Annotated[PlainInt, Query(ge=0, le=2**62)] = 0,
     limit: Annotated[PlainInt, Query(ge=1, le=MAX_ENTRIES)] = MAX_ENTRIES,
 ) -> dict[str, Any]:
-    """Up to ``limit`` entries of an account after entry ``after``; of an account of several, to its owner alone."""
+    """Up to ``limit`` entries of an account after entry ``after``; of an account of several, to its owner alone.
+
+    Entries of a unit's account are for tokens that are for all of the unit's tables.
+    """
 
     def work(session: Any) -> list[dict[str, Any]]:
         shared = person.role == "analyst" and "/" not in account
         if shared or account not in {one.name for one in list_visible_accounts(session, person)}:
             raise build_not_found()
+        if not AccountScope.of(session, person).shows_charges(account):
+            raise _build_some_tables("This account pays for other tables of its unit, too")
         return [build_entry_document(one) for one in islice(session.ledger.iter_entries(after, account), limit)]
 
     return build_entry_list_document(await get_app_state(request).desk.run(person.analyst, work))
@@ -99,7 +108,7 @@ async def make_checkpoint(request: Request, person: CurrentUser) -> dict[str, An
 
 @router.get("/spending")
 async def list_spending(request: Request, person: CurrentUser) -> dict[str, Any]:
-    """Spending by analyst and task, on the tables that the token is for."""
+    """Spending by analyst and task, on the tables that the token is for; of a unit, if it is for all of its tables."""
     return build_spending_document(await list_spending_lines(get_app_state(request), person))
 
 
@@ -153,9 +162,13 @@ async def list_acts(
 
 async def list_spending_lines(house: AppState, person: Principal) -> list[dict[str, Any]]:
     """Return the lines of ``list_spending``."""
+
+    def work(session: Any) -> list[dict[str, Any]]:
+        scope = AccountScope.of(session, person)
+        return [one for one in house.spending.list_lines(session) if scope.shows_charges(one["account"])]
+
     async with house.room.hold_place(person.name):
-        lines = await house.heavy.run_in_turn(person.name, None, house.spending.list_lines)
-    return [one for one in lines if person.may_see(one["account"].partition("@")[0])]
+        return await house.heavy.run_in_turn(person.name, None, work)
 
 
 def list_newest_denials(house: AppState, *, before: int | None = None) -> list[dict[str, Any]]:
@@ -175,14 +188,14 @@ def _format_utc(seconds: int) -> str:
 
 def list_visible_accounts(session: Any, person: Principal) -> list[Any]:
     """Return the accounts of the person's tables; an analyst gets those that pay for the analyst's own questions."""
-    every = [one for one in session.list_accounts() if person.may_see(one.name.partition("@")[0])]
     if person.role != "analyst":
-        return every
+        scope = AccountScope.of(session, person)
+        return [one for one in session.list_accounts() if scope.shows(one.name)]
     own = set()
     for table in filter(person.may_see, session.list_tables()):
         with suppress(SiloquentError):  # a table that cannot be read, or in which this analyst has no share
             own.add(session.get_account(table).name)
-    return [one for one in every if one.name in own]
+    return [one for one in session.list_accounts() if one.name in own]
 
 
 def require_all(person: Principal) -> None:
@@ -192,6 +205,8 @@ def require_all(person: Principal) -> None:
         Refused: 403.
     """
     if not person.sees_all:
-        raise Refused(
-            403, "not_allowed", "This covers every table, but the token is limited to some tables.", fix="GET /v1/me"
-        )
+        raise _build_some_tables("This covers every table")
+
+
+def _build_some_tables(reason: str) -> Refused:
+    return Refused(403, "not_allowed", f"{reason}, but the token is limited to some tables.", fix="GET /v1/me")

@@ -13,6 +13,7 @@ from starlette.responses import RedirectResponse, Response
 
 from siloquent.documents.ledger import build_entry_document
 from siloquent.documents.releases import build_release_verdict_document
+from siloquent.server.access.scope import AccountScope
 from siloquent.server.access.tokens import Principal
 from siloquent.server.routes import ledger, releases
 from siloquent.server.state import get_app_state
@@ -86,7 +87,8 @@ async def _list_newest_entries(request: Request, person: Principal) -> list[dict
     def work(session: Any) -> list[dict[str, Any]]:
         after = max(0, session.ledger.read_head().seq - 100)
         newest = islice(session.ledger.iter_entries(after=after), 100)
-        seen = [one for one in newest if person.may_see(str(one.body.get("account", "")).partition("@")[0])]
+        scope = AccountScope.of(session, person)
+        seen = [one for one in newest if scope.shows_charges(str(one.body.get("account", "")))]
         return [build_entry_document(entry) for entry in seen][::-1]
 
     return await get_app_state(request).desk.run(None, work)
