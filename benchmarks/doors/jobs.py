@@ -122,12 +122,18 @@ class Trial:
             return len(self.jobs) - self.states()["done"]
         return len(self.jobs)
 
-    def await_job(self, seconds: float) -> list[str]:
-        """Wait until a job's process runs, then for ``seconds``; return the keys of the jobs that run then, if any."""
-        until = time.monotonic() + SEEN_SECONDS
-        while not self.processes() and time.monotonic() < until:
+    def await_job(self, worked: float) -> list[str]:
+        """Wait until a job's process has worked for ``worked`` seconds of a processor, or ended.
+
+        Returns:
+            The keys of the jobs that run then; none if none does.
+        """
+        until, begun = time.monotonic() + SEEN_SECONDS, list[int]()
+        while not begun and time.monotonic() < until:
+            begun = self.processes()
             time.sleep(0.02)
-        time.sleep(seconds if time.monotonic() < until else 0)
+        while begun and (one := worked_by(begun[0])) is not None and one < worked:
+            time.sleep(0.02)
         if not self.processes():
             return []
         with closing(sqlite3.connect(self.server.folder / "server.sqlite", timeout=60)) as store:
@@ -248,14 +254,14 @@ def job_kills(kills: int, seconds: float = math.inf) -> Iterator[Row]:
         end = time.monotonic() + seconds
         with running(folder, prepared=True, SLOT_COUNTS_MS="1", JOBS="2") as server:
             trial = Trial(server, text, disk or outer)
-            alone = _time_one(trial)  # a failure may come at any time of a job, on a busy machine, too
+            life = _measure_one(trial)  # a failure may come at any time of a job's life, on a busy machine, too
             for number in takewhile(lambda _: time.monotonic() < end, range(kills)):
                 running_keys, until = list[str](), time.monotonic() + LAST_SECONDS
                 while not running_keys:  # a failure that hits no job says nothing
                     assert time.monotonic() < until, "no job runs any more"
                     while trial.open_jobs() < OPEN_JOBS:
                         trial.send(f"job-{len(trial.jobs)}", list(SPECS)[len(trial.jobs) % len(SPECS)])
-                    running_keys = trial.await_job(chance.uniform(0, 1.2) * alone)
+                    running_keys = trial.await_job(chance.uniform(0, 1.1) * life)
                 name = failures[number % len(failures)]
                 FAILURES[name](trial)
                 told[name] += 1
@@ -281,13 +287,23 @@ def job_kills(kills: int, seconds: float = math.inf) -> Iterator[Row]:
     yield Row("job-kills", ours=sum(wrong.values()), goal=0, unit="cases", how=how)
 
 
-def _time_one(trial: Trial) -> float:
-    """Return how many seconds one job takes while nothing fails."""
-    start = time.monotonic()
+def _measure_one(trial: Trial) -> float:
+    """Return how many seconds of a processor the process of one job takes while nothing fails."""
+    most = 0.0
     trial.send("job-0", next(iter(SPECS)))
     while trial.open_jobs():
-        time.sleep(0.1)
-    return time.monotonic() - start
+        most = max([most, *(worked_by(process) or 0.0 for process in trial.processes())])
+        time.sleep(0.05)
+    return most
+
+
+def worked_by(process: int) -> float | None:
+    """Return how many seconds of a processor a process has taken; None if it has ended."""
+    try:
+        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return None
+    return None if fields[0] == "Z" else sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK")
 
 
 def _reserved(folder: Path) -> list[str]:

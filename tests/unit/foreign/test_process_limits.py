@@ -10,9 +10,8 @@ import pytest
 SCRIPT = """
 import resource, sys
 from siloquent.foreign.process_limits import limit_cpu, limit_memory
-kind, wanted, limit = {"memory": (resource.RLIMIT_AS, 2**32, limit_memory), "cpu": (resource.RLIMIT_CPU, 900, limit_cpu)}[
-    sys.argv[1]
-]
+kinds = {"memory": (resource.RLIMIT_AS, 2**32, limit_memory), "cpu": (resource.RLIMIT_CPU, 900, limit_cpu)}
+kind, wanted, limit = kinds[sys.argv[1]]
 if sys.argv[2] != "none":
     resource.setrlimit(kind, (int(sys.argv[2]),) * 2)
 limit(wanted)
