@@ -19,7 +19,7 @@ _USER = "u"
 _RANK = "r"
 _HELD, _MANY = "held", "many"
 """The rows of users, and the users of whom not all rows count."""
-_NOTHING = exp.alias_(exp.Literal.number(0), "nothing")
+NOTHING = exp.alias_(exp.Literal.number(0), "nothing")
 """A query of rows may have no columns."""
 HASHED = ("text", "integer", "boolean")
 """Kinds whose text is the same in every engine."""
@@ -40,7 +40,7 @@ def select_bounded_rows(
         salt: Hex text, fixed for the epoch.
         joined: The attributes joined from other tables: they only break ties, so that a join chooses the same rows.
     """
-    shown = [_select_column(column) for column in wanted] or [_NOTHING.copy()]
+    shown = [_select_column(column) for column in wanted] or [NOTHING.copy()]
     if unit.kind == "row":
         return exp.select(*shown).from_(select_indexed(wanted).subquery("placed"))
     placed = select_indexed(columns, user=next(c for c in columns if c.attribute.name == unit.column))
@@ -79,7 +79,7 @@ def _select_column(column: SourceColumn) -> exp.Expr:
 
 def select_as_read(columns: Sequence[SourceColumn], *, raw: bool = False) -> exp.Select:
     """Return all rows of the source with ``columns`` as read (``read_name``); with ``raw`` also as stored."""
-    shown: list[exp.Expr] = [exp.alias_(read_column(c), c.read_name, quoted=True) for c in columns] or [_NOTHING.copy()]
+    shown: list[exp.Expr] = [exp.alias_(read_column(c), c.read_name, quoted=True) for c in columns] or [NOTHING.copy()]
     if raw:
         shown += [exp.alias_(quote_name(c.source), c.raw_name, quoted=True) for c in columns]
     if not any(is_rewritten(column) for column in columns):
@@ -104,7 +104,7 @@ def select_indexed(columns: Sequence[SourceColumn], *, user: SourceColumn | None
     shown: list[exp.Expr] = [
         exp.alias_(index_column(c), c.index_name, quoted=True) if c.attribute.is_countable else quote_name(c.read_name)
         for c in columns
-    ] or [_NOTHING.copy()]
+    ] or [NOTHING.copy()]
     if user is not None:
         shown.append(exp.alias_(quote_name(user.read_name), _USER, quoted=True))
     return join_lookups(select_as_read(columns), columns, *shown)

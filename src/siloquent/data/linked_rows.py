@@ -75,14 +75,14 @@ class LinkedRows:
         own = {one.attribute.name: one for one in map_columns(leave_parent_out(self.schema), columns)}
         others = {one.attribute.name: one for one in map_columns(link.parent, theirs)}
         pairs = [(own[child], others[parent]) for child, parent in link.on]
-        whole = [_is_whole(columns[child.source]) and _is_whole(theirs[other.source]) for child, other in pairs]
+        whole = [is_whole_type(columns[child.source]) and is_whole_type(theirs[other.source]) for child, other in pairs]
         parent_keys = [
             (_name_key(place), other, is_whole)
             for place, ((_, other), is_whole) in enumerate(zip(pairs, whole, strict=True))
         ]
         owner = others[link.parent.unit.column]
         if link.owns:
-            parent_keys.append((_OWNER, owner, _is_whole(theirs[owner.source])))
+            parent_keys.append((_OWNER, owner, is_whole_type(theirs[owner.source])))
         added = _list_stored(link, others)
         query = _select_parent(parent_keys, added, keeps_all=link.columns is not None)
         stream = OwnerStream(self.parent, query, self.parent.describe(query))
@@ -92,7 +92,7 @@ class LinkedRows:
         taken = {name.casefold() for _, name in shown}
         kept = [column for column in columns if column.casefold() not in taken]
         keys = [
-            _name(drop_missing(child, _build_key(read_column(child), child, is_whole)), _name_key(place))
+            _name(drop_missing(child, build_key(read_column(child), child, is_whole)), _name_key(place))
             for place, ((child, _), is_whole) in enumerate(zip(pairs, whole, strict=True))
         ]
         rows = exp.select(*map(quote_name, kept), *keys).from_(exp.to_table(OWN_ROWS)).subquery(_OWN)
@@ -159,7 +159,7 @@ def _select_parent(
     stored: exp.Expr = exp.to_table(SOURCE)
     if any(is_rewritten(column) for column in columns):
         stored = select_rewritten(columns, raw=False).subquery("rewritten")
-    shown = [_name(_build_key(read_column(column), column, is_whole), name) for name, column, is_whole in keys]
+    shown = [_name(build_key(read_column(column), column, is_whole), name) for name, column, is_whole in keys]
     shown += [_name(quote_name(column.source), _name_added(name)) for name, column in added.items()]
     rows = exp.select(*shown).from_(stored)
     known: list[exp.Expr] = [exp.not_(exp.Is(this=quote_name(name), expression=exp.Null())) for name, _, _ in keys]
@@ -169,7 +169,7 @@ def _select_parent(
     return query if keeps_all else query.distinct()
 
 
-def _build_key(value: exp.Expr, column: SourceColumn, is_whole: bool) -> exp.Expr:
+def build_key(value: exp.Expr, column: SourceColumn, is_whole: bool) -> exp.Expr:
     """Return a key as read so that equal keys of two sources are equal: as a whole number, or as its text."""
     if is_whole:
         return exp.cast(value, "BIGINT")
@@ -182,7 +182,8 @@ def _build_key(value: exp.Expr, column: SourceColumn, is_whole: bool) -> exp.Exp
     return build_case((number, cast_to_text(try_cast(value, "BIGINT"))), default=cast_to_text(value.copy()))
 
 
-def _is_whole(type_name: str) -> bool:
+def is_whole_type(type_name: str) -> bool:
+    """Return whether a column of DuckDB's type has whole numbers."""
     return type_name.upper() in _WHOLE
 
 

@@ -14,7 +14,7 @@ from sqlglot import exp
 
 from siloquent.data.column_mapping import map_columns
 from siloquent.data.computed_columns import ComputedColumn
-from siloquent.data.contribution_bounding import select_bounded_rows
+from siloquent.data.contribution_bounding import NOTHING, select_bounded_rows
 from siloquent.data.decode import DecodedKernel, Decoder
 from siloquent.data.distinct_keys import KeyCounts, build_key_query, count_keys
 from siloquent.data.distinct_units import build_unit_query
@@ -356,7 +356,8 @@ class PrivateTable:
         columns = [column for scan in scans for column in scan.columns] + ([summed] if summed else [])
         needed = {column.index_name for column in columns if isinstance(column, SourceColumn)}
         needed |= {one.index_name for column in list_computed(scans, summed) for one in column.inputs}
-        query = exp.select(*(quote_name(place) for place in sorted(needed)))
+        shown: list[exp.Expr] = [quote_name(place) for place in sorted(needed)] or [NOTHING.copy()]
+        query = exp.select(*shown)
         counted = self._engine.map_merge(build_count_kernel(scans, summed), np.add, query.from_(rows.copy()))
         ends = np.cumsum([scan.block.size for scan in scans])[:-1]
         return np.split(counted, ends, axis=1)
@@ -398,7 +399,10 @@ class PrivateTable:
 
     def _select_bounded(self, wanted: Sequence[SourceColumn]) -> exp.Query:
         link = self._schema.link
-        joined = (link.columns or ()) if link is not None else ()
+        joined = (
+            *((link.columns or ()) if link is not None else ()),
+            *(o.attribute.name for o in self._schema.looked_up),
+        )
         return select_bounded_rows(self._columns, self._schema.unit, salt=self._salt, wanted=wanted, joined=joined)
 
     def _select_rows(self, chosen: list[SourceColumn]) -> exp.Query:

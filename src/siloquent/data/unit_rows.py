@@ -18,7 +18,7 @@ from siloquent.data.engines.base import IN_PART
 from siloquent.data.index_sql import SourceColumn, build_case, build_int_literal, quote_name
 from siloquent.data.place_maps import build_tree, shift_outside, split_pieces
 from siloquent.schema import Attribute
-from siloquent.schema.unit_rows import RowTest, UnitColumn, UnitRows
+from siloquent.schema.unit_rows import ComparedColumns, RowTest, UnitColumn, UnitRows
 
 FindColumn = Callable[[str], SourceColumn]
 _USER, _WANTED = "u", "wanted"
@@ -41,13 +41,13 @@ def build_unit_rows(rows: UnitRows, find: FindColumn, user: SourceColumn) -> exp
     """
     tests = [rows.test, *(column.test for column in rows.columns)]
     used = [column.argument for column in rows.columns if column.argument]
-    used += [name for test in tests if test is not None for name in test.block.attributes]
+    used += [name for test in tests if test is not None for name in test.attributes]
     columns = [find(name) for name in dict.fromkeys(used)]
     placed = select_indexed([*dict.fromkeys((*columns, user))], user=user).subquery("placed")
     kept: list[exp.Expr] = [exp.not_(exp.Is(this=quote_name(_USER), expression=exp.Null()))]
     kept.append(exp.Anonymous(this=IN_PART, expressions=[quote_name(_USER)]))
     if rows.test is not None:
-        kept.append(_build_test(rows.test, find))
+        kept.append(build_test(rows.test, find))
     shown = [
         exp.alias_(_aggregate(column, find), name_column(place), quoted=True)
         for place, column in enumerate(rows.columns)
@@ -55,7 +55,7 @@ def build_unit_rows(rows: UnitRows, find: FindColumn, user: SourceColumn) -> exp
     return exp.select(*shown).from_(placed).where(exp.and_(*kept)).group_by(quote_name(_USER))
 
 
-def _build_test(test: RowTest, find: FindColumn) -> exp.Expr:
+def build_test(test: RowTest, find: FindColumn) -> exp.Expr:
     """Return the condition that a row is in a cell of group 0."""
     places = [
         _map_cells(shift_outside(quote_name(find(name).index_name), len(classes)), classes)
@@ -70,7 +70,29 @@ def _build_test(test: RowTest, find: FindColumn) -> exp.Expr:
     cell = reduce(lambda left, right: exp.Add(this=left, expression=right), terms or [build_int_literal(0)])
     passes = exp.GTE(this=_map_cells(exp.Paren(this=cell), test.groups), expression=build_int_literal(0))
     inside = [exp.GTE(this=exp.Paren(this=place.copy()), expression=build_int_literal(0)) for place in places]
-    return build_case((exp.and_(*inside), exp.Paren(this=passes)), default=exp.false()) if inside else passes
+    found = build_case((exp.and_(*inside), exp.Paren(this=passes)), default=exp.false()) if inside else passes
+    return exp.and_(found, *(_compare(one, find) for one in test.compared)) if test.compared else found
+
+
+_OPERATORS: dict[str, type[exp.Binary]] = {
+    "=": exp.EQ, "!=": exp.NEQ, "<": exp.LT, "<=": exp.LTE, ">": exp.GT, ">=": exp.GTE
+}  # fmt: skip
+
+
+def _compare(compared: ComparedColumns, find: FindColumn) -> exp.Expr:
+    """Return the condition that two attributes have values, and that these compare as asked."""
+    left, right = (quote_name(find(name).index_name) for name in (compared.left, compared.right))
+    known = [
+        exp.and_(
+            exp.GTE(this=place.copy(), expression=build_int_literal(0)),
+            exp.LT(this=place.copy(), expression=build_int_literal(find(name).attribute.steps)),
+        )
+        for place, name in ((left, compared.left), (right, compared.right))
+    ]
+    moved = exp.Paren(
+        this=exp.Add(this=exp.cast(left, "BIGINT"), expression=exp.Paren(this=build_int_literal(compared.offset)))
+    )
+    return exp.and_(*known, _OPERATORS[compared.op](this=moved, expression=right))
 
 
 def _map_cells(place: exp.Expr, classes: object) -> exp.Expr:
@@ -80,7 +102,7 @@ def _map_cells(place: exp.Expr, classes: object) -> exp.Expr:
 
 def _aggregate(column: UnitColumn, find: FindColumn) -> exp.Expr:
     """Return the index of a unit's number."""
-    test = None if column.test is None else _build_test(column.test, find)
+    test = None if column.test is None else build_test(column.test, find)
     if column.function == "count":
         counted = exp.Count(this=exp.Star() if test is None else build_case((test, build_int_literal(1))))
         return _clamp(counted, column.attribute)

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from siloquent.errors import SiloquentError
+from siloquent.schema.table import list_tables_of
 
 if TYPE_CHECKING:
     from siloquent.explore.spec import Answer
@@ -44,7 +45,7 @@ def build_rows_entry(session: WorkspaceSession, account: str, seq: int, *, table
     replaced = session.find_replacement(account, seq, table=table)
     if replaced:
         return {"text": describe_earlier_rows(_find_time(session, seq)), "since": "", "replaced": replaced}
-    since = session.find_rows_start(table)[1] if table.partition("+")[0] in session.list_tables() else ""
+    since = session.find_rows_start(table)[1] if list_tables_of(table)[0] in session.list_tables() else ""
     if not since:
         return None
     version = session.schema(table).version + session.find_refresh(table).count

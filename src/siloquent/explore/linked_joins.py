@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from siloquent.errors import RequestError, SiloquentError
 from siloquent.explore.plan.public_joins import check_joined
+from siloquent.explore.related_rows import bind_related
 from siloquent.explore.spec import Query
 from siloquent.explore.spec.language.refusals import quote_name
 from siloquent.explore.spec.language.render import render_offer
@@ -17,8 +18,8 @@ from siloquent.explore.spec.name_resolution import list_names
 from siloquent.explore.spec.predicate import Column, Compare
 from siloquent.explore.spec.query import EVERY_ROW, Accuracy
 from siloquent.fixes import AskWith, build_fix
-from siloquent.schema.linked.joins import PLUS, list_ambiguous, list_pairs, name_relation
-from siloquent.schema.table import TableSchema
+from siloquent.schema.linked.joins import list_ambiguous, list_pairs, name_relation
+from siloquent.schema.table import PLUS, TableSchema
 
 if TYPE_CHECKING:
     from siloquent.session import WorkspaceSession
@@ -45,6 +46,10 @@ def bind_joins(session: WorkspaceSession, query: Query, *, may_see: Callable[[st
         RequestError: the tables are not linked, the columns that it compares are not those of their links, or a name
             belongs to several tables. UnknownName, SchemaError: as for ``session.schema``.
     """
+    return bind_related(session, _bind_linked(session, query, may_see), may_see=may_see)
+
+
+def _bind_linked(session: WorkspaceSession, query: Query, may_see: Callable[[str], bool]) -> Query:
     query = _read_plain_join(session, query, may_see)
     if not query.joins:
         return query

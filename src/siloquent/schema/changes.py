@@ -10,7 +10,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal
 
 from siloquent.schema.accuracy import AccuracyDefaults
-from siloquent.schema.table import Unit, format_fraction
+from siloquent.schema.table import TILDE, Unit, format_fraction
 
 if TYPE_CHECKING:
     from siloquent.schema.attribute import Attribute
@@ -105,6 +105,10 @@ def describe_declaration(schema: TableSchema) -> dict[str, Any]:
 def _describe_links(schema: TableSchema) -> list[str]:
     """Return what decides, besides its own columns, which rows of a linked table count, from table to table."""
     told = [f"at most {schema.unit.max_rows} rows of one {schema.unit.column}"]
+    for one in schema.related:
+        columns = [_describe_column(attribute) for attribute in one.domain]
+        reading = "" if one.reading.is_plain else one.reading.digest().hex()[:16]
+        told += [f"{TILDE}{one.name}", _hash_facts([one.source, one.version, reading, columns, *_describe_links(one)])]
     while (link := schema.link) is not None:
         schema = link.parent
         names = {*(other for _, other in link.on), *(link.columns or ())}
@@ -112,9 +116,13 @@ def _describe_links(schema: TableSchema) -> list[str]:
         columns = [describe_column(schema.domain[name]) for name in sorted(names)]
         reading = "" if schema.reading.is_plain else schema.reading.digest().hex()[:16]
         facts = [schema.source, schema.version, reading, schema.unit.column, link.columns, columns]
-        text = json.dumps(facts).encode("utf-8", "surrogateescape")
-        told += [str(link), hashlib.sha256(text).hexdigest()[:32]]
+        told += [str(link), _hash_facts(facts)]
     return told
+
+
+def _hash_facts(facts: object) -> str:
+    """Return a digest of declared facts."""
+    return hashlib.sha256(json.dumps(facts).encode("utf-8", "surrogateescape")).hexdigest()[:32]
 
 
 def restore_planning_facts(schema: TableSchema, recorded: Mapping[str, Any]) -> TableSchema:

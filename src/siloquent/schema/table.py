@@ -16,8 +16,11 @@ from siloquent.schema.reading import PLAIN_READING, Reading
 
 if TYPE_CHECKING:
     from siloquent.schema.public_table import PublicTable
+    from siloquent.schema.related import RelatedColumn
     from siloquent.schema.unit_rows import UnitRows
 
+PLUS, TILDE = "+", "~"
+"""Between the names of joined tables, and before those of related ones."""
 Adjacency = Literal["add-remove", "replace-one"]
 MAX_LISTED = 60
 EXACT_KINDS = ("id", "category", "text")
@@ -171,6 +174,15 @@ def _parse_amount(value: str | int | Fraction, key: str) -> Fraction:
         raise SchemaError(f"{key} must be a number such as 0.5, not {text!r}.{comma}", fix=f'{key}="0.5"') from None
 
 
+def list_tables_of(name: str) -> list[str]:
+    """Return the tables of a relation by its name: the one whose rows count first.
+
+    >>> list_tables_of("lines+orders~customers")
+    ['lines', 'orders', 'customers']
+    """
+    return name.replace(TILDE, PLUS).split(PLUS)
+
+
 def format_fraction(value: Fraction) -> str:
     """Return a fraction as an exact decimal number, or as a quotient if it has none.
 
@@ -212,7 +224,8 @@ class TableSchema(Readable):
     state none. ``link``: the table through which its rows belong to the unit that it shares, unless a column of its own
     names that unit.
     ``digest`` is the SHA-256 of the canonical JSON of its file. ``extended``: the declaration to which a query added
-    computed attributes, or whose units have a row each in ``grouped``.
+    computed attributes, or whose units have a row each in ``grouped``. ``related``: the tables of the same unit whose
+    rows a question's conditions look up; ``looked_up``: the attributes of a query that follow from these.
     """
 
     name: str
@@ -228,9 +241,11 @@ class TableSchema(Readable):
     reading: Reading = PLAIN_READING
     defaults: AccuracyDefaults | None = None
     link: Link | None = None
+    related: tuple[TableSchema, ...] = ()
     digest: str = field(default="", compare=False)
     extended: TableSchema | None = field(default=None, compare=False, repr=False)
     grouped: UnitRows | None = field(default=None, compare=False, repr=False)
+    looked_up: tuple[RelatedColumn, ...] = field(default=(), compare=False, repr=False)
 
     @property
     def declared(self) -> TableSchema:
@@ -238,7 +253,8 @@ class TableSchema(Readable):
         return self.extended or self
 
     def __post_init__(self) -> None:
-        names = self.name.split("+") if self.link is not None and self.link.columns is not None else [self.name]
+        is_joined = bool(self.related) or (self.link is not None and self.link.columns is not None)
+        names = list_tables_of(self.name) if is_joined else [self.name]
         if not all(name.isidentifier() and len(name) <= 64 for name in names):
             raise SchemaError(f"A table's name must be 1 to 64 letters, digits and _, not {self.name[:20]!r}.")
         if self.unit.kind != "row":
@@ -284,17 +300,18 @@ class TableSchema(Readable):
     @property
     def payer(self) -> str:
         """The name of its accounts without their epochs: the table's, or ``unit.NAME`` for a unit that tables share."""
-        return f"unit.{self.unit.of}" if self.unit.kind == "shared" else self.name
+        return f"unit.{self.unit.of}" if self.unit.kind == "shared" else self.name.partition(TILDE)[0]
 
     @property
     def budget_file(self) -> str:
         """The file of the workspace that declares its budget."""
-        return f"units/{self.unit.of}.toml" if self.unit.kind == "shared" else f"schemas/{self.name}.toml"
+        return f"units/{self.unit.of}.toml" if self.unit.kind == "shared" else f"schemas/{self.payer}.toml"
 
     @property
     def ancestors(self) -> tuple[TableSchema, ...]:
-        """The tables through which its rows belong to the unit that it shares, the nearest first."""
-        return () if self.link is None else (self.link.parent, *self.link.parent.ancestors)
+        """The tables through which its rows belong to the unit that it shares, the nearest first; then related ones."""
+        linked = () if self.link is None else (self.link.parent, *self.link.parent.ancestors)
+        return (*linked, *(each for one in self.related for each in (one, *one.ancestors)))
 
     @property
     def entry_name(self) -> str:

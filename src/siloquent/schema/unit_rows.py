@@ -19,12 +19,35 @@ if TYPE_CHECKING:
 UnitFunction = Literal["count", "distinct", "sum", "least", "largest"]
 
 
+@dataclass(frozen=True, slots=True)
+class ComparedColumns:
+    """``left op right`` of two attributes with the same grid; false without a value.
+
+    ``offset``: the number of steps from the first value of ``right`` to that of ``left``.
+    """
+
+    left: str
+    op: Literal["=", "!=", "<", "<=", ">", ">="]
+    right: str
+    offset: int
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class RowTest:
-    """The rows that pass a condition: ``groups`` has 0 for the cells of ``block`` that do, and -1 for others."""
+    """The rows that pass a condition: ``groups`` has 0 for the cells of ``block`` that do, and -1 for others.
+
+    ``compared``: comparisons that hold as well.
+    """
 
     block: Block
     groups: NDArray[np.int64]
+    compared: tuple[ComparedColumns, ...] = ()
+
+    @property
+    def attributes(self) -> tuple[str, ...]:
+        """The attributes that the condition is about, each once."""
+        compared = (name for one in self.compared for name in (one.left, one.right))
+        return tuple(dict.fromkeys((*self.block.attributes, *compared)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -17,6 +17,7 @@ from siloquent.documents.releases import build_release_document
 from siloquent.errors import ReleaseError
 from siloquent.releases.folder import is_release_name, list_folders
 from siloquent.releases.manifest import MANIFEST, read_manifest
+from siloquent.schema.table import list_tables_of
 from siloquent.server.access.tokens import Principal
 from siloquent.server.problems import build_not_found
 from siloquent.server.store import Store
@@ -107,7 +108,11 @@ class ReleaseIndex:
             rows = {row["id"]: row for row in self._store.fetch_all(_ROWS, json.dumps(part))}
             for name in part:
                 one = self._load(name)
-                if one is None or task not in ("", one.task) or table not in ("", one.table, *one.table.split("+")):
+                if (
+                    one is None
+                    or task not in ("", one.task)
+                    or table not in ("", one.table, *list_tables_of(one.table))
+                ):
                     continue
                 if _may_see(one, rows.get(name), person):
                     found.append(_complete(one, rows.get(name)))

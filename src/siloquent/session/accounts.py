@@ -39,6 +39,7 @@ from siloquent.privacy.accountants import AccountantName
 from siloquent.schema import TableBudget, TableSchema
 from siloquent.schema.changes import DeclarationChange, describe_declaration, restore_planning_facts
 from siloquent.schema.earlier_columns import restore_columns
+from siloquent.schema.table import list_tables_of
 from siloquent.schema.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -126,7 +127,7 @@ class SessionAccounts:
         """
         name = table or parse_table_name(account)
         if self._find_account(account) is not None:
-            if name.partition("+")[0] in self.list_tables() and self.schema(name).account == account.partition("/")[0]:
+            if list_tables_of(name)[0] in self.list_tables() and self.schema(name).account == account.partition("/")[0]:
                 self.record_declaration(name)
             return
         line = self._list_charged(name)
@@ -241,7 +242,7 @@ class SessionAccounts:
             table: The table that the entry is about.
         """
         whole = account.partition("/")[0]
-        if table.partition("+")[0] not in self.list_tables():
+        if list_tables_of(table)[0] not in self.list_tables():
             return self._declared.find_replacement(whole, seq)
         schema = self.schema(table)
         found = (

@@ -22,7 +22,9 @@ from siloquent.fixes import UseOption, WriteLines, build_fix, run
 from siloquent.ledger import Ledger, MemoryLedger
 from siloquent.ledger.declared import Refresh
 from siloquent.schema import AccuracyDefaults, ForeignKey, TableSchema
-from siloquent.schema.linked.joins import PLUS, join_tables
+from siloquent.schema.linked.joins import join_tables
+from siloquent.schema.linked.related import add_related
+from siloquent.schema.table import PLUS, TILDE, list_tables_of
 from siloquent.schema.workspace import Workspace
 from siloquent.session.accounts import SessionAccounts
 from siloquent.session.earlier_declaration import EarlierDeclaration
@@ -110,7 +112,7 @@ class WorkspaceSession(SessionAccounts):
         self._require_open()
         if self._earlier is not None and name == self._earlier.name:
             return self._earlier.find()
-        if PLUS in name:
+        if PLUS in name or TILDE in name:
             return self._join(name)
         if name in self._frames:
             return self._frames[name][0]
@@ -148,7 +150,7 @@ class WorkspaceSession(SessionAccounts):
         A request charged then can be finished there, over today's rows, if these are the same rows. Nothing new is
         charged there.
         """
-        if PLUS in name or self._earlier is not None:
+        if PLUS in name or TILDE in name or self._earlier is not None:
             return
         for file in self.list_files(self.schema(name)):
             view = self._views.get((name, file)) or self._restore_view(name, file)
@@ -184,10 +186,11 @@ class WorkspaceSession(SessionAccounts):
 
     def _join(self, name: str) -> TableSchema:
         """Return the relation ``name`` of linked tables, which a question joins; the same while they are unchanged."""
-        base, *others = (self.schema(one) for one in name.split(PLUS))
+        base, *others = (self.schema(one) for one in name.split(TILDE if TILDE in name else PLUS))
         known = self._joined.get(name)
         if known is None or known[0] is not base or any(a is not b for a, b in zip(known[1], others, strict=True)):
-            self._joined[name] = known = (base, others, join_tables(base, others))
+            relate = add_related if TILDE in name else join_tables
+            self._joined[name] = known = (base, others, relate(base, others))
         return known[2]
 
     def load_epoch_schema(self, name: str, epoch: int) -> TableSchema:
@@ -198,9 +201,10 @@ class WorkspaceSession(SessionAccounts):
         schema = self.schema(name)
         if name in self._frames:
             return schema
-        if PLUS in name:
-            base, *others = (self.load_epoch_schema(one, epoch) for one in name.split(PLUS))
-            return join_tables(base, others)
+        if PLUS in name or TILDE in name:
+            relate, between = (add_related, TILDE) if TILDE in name else (join_tables, PLUS)
+            base, *others = (self.load_epoch_schema(one, epoch) for one in name.split(between))
+            return relate(base, others)
         text = self.workspace.get_schema_file(name).read_text(encoding="utf-8")
         if schema.unit.kind == "shared":
             from siloquent.schema.build import parse_schema
@@ -286,9 +290,10 @@ class WorkspaceSession(SessionAccounts):
         if known is None or known[0] is not schema or not known[1].is_current:
             from siloquent.data import open_table
 
-            frame = self._frames.get(name, (schema, None))[1]
+            frames = {one: self._frames[one][1] for one in list_tables_of(name) if one in self._frames}
+            salt, frame = self._compute_salt(schema), frames.get(name.partition(TILDE)[0])
             try:
-                opened = open_table(schema, self.workspace, self.ledger, salt=self._compute_salt(schema), frame=frame)
+                opened = open_table(schema, self.workspace, self.ledger, salt=salt, frame=frame, beside=frames)
             except UnknownName as unknown:
                 unknown.remedy = unknown.remedy or build_fix(
                     f"correct source in schemas/{name}.toml, then: ", run("check", name)
@@ -427,7 +432,7 @@ class WorkspaceSession(SessionAccounts):
             self._tables.pop(name)[1].close()
 
     def _compute_salt(self, schema: TableSchema) -> str:
-        table = schema.name.partition(PLUS)[0]  # a join counts the same rows
+        table = list_tables_of(schema.name)[0]  # a join counts the same rows
         text = f"{self.ledger.id}|{table}|{schema.budget.epoch}"
         return hashlib.sha256(text.encode()).hexdigest()
 

@@ -186,9 +186,17 @@ class DuckDBEngine:
             self._connection.register(name, pa.table(dict(columns)))
 
     @hide_failures
+    def lend_rows(self, name: str, rows: Streamable) -> None:
+        """Make rows of another engine a relation ``name``, read anew each time, until ``take_back``."""
+        with self._lock:
+            self._beside[name] = rows
+            self._connection.register(name, rows)
+
+    @hide_failures
     def take_back(self, name: str) -> None:
         """Drop the relation ``name`` that was lent."""
         with self._lock:
+            self._beside.pop(name, None)
             self._connection.unregister(name)
 
     @hide_failures

@@ -11,7 +11,9 @@ from siloquent.data.column_mapping import get_family, require_types
 from siloquent.data.digests import prepare_file_digest, prepare_frame_digest, prepare_name_digest
 from siloquent.data.engines.base import Engine, ReadLimits
 from siloquent.data.linked_rows import LinkedRows, leave_parent_out
+from siloquent.data.related_rows import RelatedEngine, RelatedSource
 from siloquent.errors import SchemaError
+from siloquent.schema.table import TILDE, list_tables_of
 
 if TYPE_CHECKING:
     import duckdb
@@ -51,15 +53,44 @@ def open_source(
         raise
 
 
+def open_related(
+    schema: TableSchema, workspace: Workspace | None, frame: object | None, beside: Mapping[str, object]
+) -> RelatedEngine:
+    """Return an engine on the rows of ``schema``, and on those of its related tables, each opened for it alone.
+
+    Args:
+        frame, beside: The objects that hold the rows of the table, and of related ones by their names.
+    Raises:
+        As for ``open_source``.
+    """
+    _require_joinable(schema)
+    bare = replace(schema, name=schema.name.partition(TILDE)[0], related=())
+    opened: list[Engine] = []
+    try:
+        opened.append(open_source(bare, workspace, frame=frame))
+        opened += [open_source(one, workspace, frame=beside.get(one.name)) for one in schema.related]
+        own, *others = (cast("DuckDBEngine", one) for one in opened)  # of Spark was refused
+        found = {one.name: RelatedSource(one, engine) for one, engine in zip(schema.related, others, strict=True)}
+        return RelatedEngine(bare, own, found)
+    except BaseException:  # allowed: whatever went wrong, the engines are let go and it is raised again
+        for engine in opened:
+            engine.close()
+        raise
+
+
 def _require_joinable(schema: TableSchema) -> None:
     """Refuse a linked table with a table of Spark on its way to the unit, before any of them is opened."""
     for one in (schema, *schema.ancestors):
-        if one.source.partition(":")[0] == "spark":
-            raise SchemaError(
-                f"Table {schema.name!r} is linked through other tables, and {one.name!r} is in Spark: links are "
-                "followed between files and databases that DuckDB reads, not in Spark.",
-                fix=f'write its rows as Parquet: source = "parquet:data/{one.name}.parquet" in schemas/{one.name}.toml',
-            )
+        if one.source.partition(":")[0] != "spark":
+            continue
+        name = list_tables_of(one.name)[0]
+        why = f"Table {schema.name!r} is linked through other tables, and {name!r} is in Spark: links are followed"
+        if schema.related:
+            why = f"A condition looks up rows of another table, and {name!r} is in Spark: rows are looked up"
+        raise SchemaError(
+            f"{why} between files and databases that DuckDB reads, not in Spark.",
+            fix=f'write its rows as Parquet: source = "parquet:data/{name}.parquet" in schemas/{name}.toml',
+        )
 
 
 def _open_engine(

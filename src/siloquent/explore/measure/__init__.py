@@ -40,7 +40,14 @@ def measure(plan: Plan, table: PrivateTable, permit: Permit) -> StoredMeasuremen
 
 
 def choose_rows(plan: Plan, table: PrivateTable) -> PrivateTable:
-    """Return the rows that ``plan`` is about: those of ``table``, or one for each of its units. Reads nothing."""
+    """Return the rows that ``plan`` is about: those of ``table``, or one for each of its units. Reads nothing.
+
+    With conditions on related tables, the rows have their attributes.
+    """
+    if plan.schema.looked_up:
+        from siloquent.data.related_table import RelatedTable
+
+        table = RelatedTable(plan.schema, table)
     if plan.schema.grouped is None:
         return table
     from siloquent.data.unit_table import UnitTable

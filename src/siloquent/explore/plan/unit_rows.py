@@ -7,33 +7,28 @@ docs/explanation/per-person-subqueries.md.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal, localcontext
 from fractions import Fraction
 
-import numpy as np
-
 from siloquent.errors import RequestError
-from siloquent.explore.plan.cells.distinct import list_groups
-from siloquent.explore.plan.cells.predicates import compile_workload
 from siloquent.explore.plan.computed.inlining import add_summed
+from siloquent.explore.plan.related import relate_rows
+from siloquent.explore.plan.row_tests import compile_test, require_few_pieces
 from siloquent.explore.spec.aggregates import Count, Distinct, Extreme
 from siloquent.explore.spec.canonical import build_document
 from siloquent.explore.spec.language.refusals import quote_name
 from siloquent.explore.spec.language.render import render_aggregate, render_offer
 from siloquent.explore.spec.numbers import MAX_DIGITS
 from siloquent.explore.spec.per_unit import PerUnit, UnitValue
-from siloquent.explore.spec.predicate import Column, Predicate
+from siloquent.explore.spec.predicate import Column
 from siloquent.explore.spec.query import EVERY_ROW, Accuracy, GroupBy, Item, Query
 from siloquent.fixes import AskWith, FixLike
-from siloquent.schema import Attribute, Classes, ClassRuns, Domain, TableSchema
+from siloquent.schema import Attribute, Domain, TableSchema
 from siloquent.schema.attribute import MAX_FROM_ZERO, MAX_STEPS
-from siloquent.schema.unit_rows import RowTest, UnitColumn, UnitRows
+from siloquent.schema.unit_rows import UnitColumn, UnitRows
 
-_ANY = Accuracy(Decimal(1))
-MAX_PIECES = 4_096
-"""The most runs of cells of all conditions on a unit's rows."""
+_WITHIN = "a subquery by person"
 
 
 def extend_schema(query: Query, schema: TableSchema) -> TableSchema:
@@ -42,7 +37,7 @@ def extend_schema(query: Query, schema: TableSchema) -> TableSchema:
     Raises:
         UnknownName, RequestError: a subquery or an expression does not fit the declaration.
     """
-    return add_summed(query, relate_units(query, schema))
+    return add_summed(query, relate_units(query, relate_rows(query, schema)))
 
 
 def relate_units(query: Query, schema: TableSchema) -> TableSchema:
@@ -56,8 +51,8 @@ def relate_units(query: Query, schema: TableSchema) -> TableSchema:
         return schema
     unit = _check_unit(query, per_unit, schema)
     columns = tuple(_build_column(one, schema) for one in per_unit.values)
-    test = _compile_test(per_unit.where, schema)
-    _require_few_pieces([test, *(one.test for one in columns)])
+    test = compile_test(per_unit.where, schema, _WITHIN)
+    require_few_pieces([test, *(one.test for one in columns)])
     identity = _compute_identity(per_unit, columns, schema)
     domain = Domain((unit, *(one.attribute for one in columns)), relation=identity)
     return replace(
@@ -143,7 +138,7 @@ def _suggest_unit(query: Query, per_unit: PerUnit, found: Attribute, unit: Attri
 
 def _build_column(value: UnitValue, schema: TableSchema) -> UnitColumn:
     aggregate, rows = value.aggregate, schema.unit.max_rows
-    test = _compile_test(aggregate.test, schema)
+    test = compile_test(aggregate.test, schema, _WITHIN)
     if isinstance(aggregate, Count):
         return UnitColumn(_build_number(value.name, 0 if test is not None else 1, rows), "count", test=test)
     argument = schema.domain[aggregate.attribute]
@@ -190,42 +185,6 @@ def _build_total(value: UnitValue, argument: Attribute, rows: int) -> Attribute:
             fix="declare a coarser grid, or a smaller max_rows",
         )
     return Attribute(value.name, argument.kind, lo, hi, argument.grid, outside="clamp", null="cell")
-
-
-def _compile_test(test: Predicate | None, schema: TableSchema) -> RowTest | None:
-    """Compile a condition on single rows.
-
-    Raises:
-        UnknownName, RequestError: it does not fit the declaration, or is not one of cells.
-    """
-    if test is None:
-        return None
-    asked = Query(schema.name, EVERY_ROW, _ANY, where=test)
-    parts = compile_workload(asked, replace(schema, public=())).parts
-    if any(part.block.computed for part in parts):
-        raise RequestError(
-            "Conditions within a subquery by person compare attributes with constants.",
-            fix="declare the expression as a derived attribute",
-        )
-    (part,) = parts
-    groups = list_groups(part)
-    return RowTest(part.block, groups)
-
-
-def _require_few_pieces(tests: Sequence[RowTest | None]) -> None:
-    """Refuse conditions that would make the query too long, all of the subquery's together."""
-    maps = [one for test in tests if test is not None for one in (*test.block.classes, test.groups)]
-    if sum(map(_count_pieces, maps)) > MAX_PIECES:
-        raise RequestError(
-            "The conditions within the subquery by person select too many separate ranges of values.",
-            fix="compare with fewer values",
-        )
-
-
-def _count_pieces(classes: Classes) -> int:
-    if isinstance(classes, ClassRuns):
-        return len(classes.starts)
-    return int(np.count_nonzero(np.diff(classes))) + 1
 
 
 def _compute_identity(per_unit: PerUnit, columns: tuple[UnitColumn, ...], schema: TableSchema) -> str:

@@ -14,8 +14,9 @@ from siloquent.explore.spec.aggregates import Aggregate, Deviation, Extreme, Var
 from siloquent.explore.spec.members import list_fields
 from siloquent.explore.spec.numbers import read_number
 from siloquent.explore.spec.per_unit import PerUnit
-from siloquent.explore.spec.predicate import Column, Compare, InList, Value
+from siloquent.explore.spec.predicate import Column, Compare, InList, Predicate, Value
 from siloquent.explore.spec.query import Query
+from siloquent.explore.spec.related import Related
 from siloquent.schema import Attribute, TableSchema
 from siloquent.schema.files.coercion import read_boolean
 
@@ -42,7 +43,8 @@ class _Rewriter:
             return self.column(value)
         if isinstance(value, (Compare, InList)) and self.test is not None:
             return self.test(value)
-        own = None if isinstance(value, PerUnit) else list_fields(type(value))  # its names are those of the table
+        # The names within these are those of the table, or of another one.
+        own = None if isinstance(value, (PerUnit, Related)) else list_fields(type(value))
         if own is None:
             return value
         changed: dict[str, Any] = {}
@@ -76,6 +78,8 @@ def resolve_names(query: Query, schema: TableSchema) -> Query:
 
     Names that are not declared are kept; later stages refuse them.
     """
+    if query.related:
+        query = replace(query, related=tuple(_resolve_related(one, schema) for one in query.related))
     if query.per_unit is not None:
         return _resolve_units(query, query.per_unit, schema)
     public = [table for table in schema.public if query.join is not None and table.name == query.join.table]
@@ -98,6 +102,40 @@ def resolve_names(query: Query, schema: TableSchema) -> Query:
     if query.join is None or query.join.key == declared(query.join.key):
         return spelled
     return replace(spelled, join=replace(query.join, key=declared(query.join.key)))
+
+
+def _resolve_related(related: Related, schema: TableSchema) -> Related:
+    """Return a condition on another table's rows with names as that table declares them, and its own as ``schema``."""
+    other = next((one for one in schema.related if one.name.casefold() == related.table.casefold()), None)
+    if other is None:
+        return related
+
+    def declared(name: str, where: TableSchema) -> str:
+        with suppress(UnknownName):
+            return where.domain[name].name
+        return name
+
+    on = tuple((declared(own, schema), declared(theirs, other)) for own, theirs in related.on)
+    where = None if related.where is None else resolve_predicate(related.where, other)
+    return replace(related, table=other.name, on=on, where=where)
+
+
+def resolve_predicate(predicate: Predicate, schema: TableSchema) -> Predicate:
+    """Return a condition on the rows of ``schema`` with names and constants as it declares them."""
+
+    def declared(name: str) -> str:
+        with suppress(UnknownName):
+            return schema.domain[name].name
+        return name
+
+    def find(name: str) -> Attribute | None:
+        with suppress(UnknownName):
+            return schema.domain[name]
+        return None
+
+    spelled = _Rewriter(attribute=declared).rewrite(predicate)
+    read: Predicate = _Rewriter(test=lambda test: _read_codes(test, find)).rewrite(spelled)
+    return read
 
 
 def _resolve_units(query: Query, per_unit: PerUnit, schema: TableSchema) -> Query:
@@ -188,6 +226,19 @@ def list_names(query: Query) -> set[str]:
         note(query.per_unit.unit)
         names.rewrite((query.per_unit.where, *(one.aggregate for one in query.per_unit.values)))
     return found
+
+
+def list_related(query: Query) -> list[Related]:
+    """List the conditions with a subquery that ``query`` uses."""
+    found: set[str] = set()
+
+    def note(column: Column) -> Column:
+        found.add(column.name)
+        return column
+
+    inner = () if query.per_unit is None else (query.per_unit.where, *(one.aggregate for one in query.per_unit.values))
+    substitute_columns((replace(query, related=()), *inner), note)
+    return [one for one in query.related if one.name in found]
 
 
 def replace_columns(query: Query, expression: Callable[[Column], Any]) -> Query:

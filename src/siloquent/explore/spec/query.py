@@ -27,6 +27,7 @@ from siloquent.explore.spec.numbers import MAX_DIGITS, check_number
 from siloquent.explore.spec.per_unit import PerUnit
 from siloquent.explore.spec.predicate import And, Column, Expression, Predicate, check_name
 from siloquent.explore.spec.presentation import Presentation
+from siloquent.explore.spec.related import Related
 
 Kind = Literal["wcq", "icq", "tcq"]
 Reuse = Literal["declared", "any", "none", "simultaneous"]
@@ -296,6 +297,7 @@ class Query:
     ``joins``: linked tables that are joined, and ``on`` the columns that are said to be equal, until a session names
     the relation of all of them as ``table``.
     ``per_unit``: the query is about the rows of this subquery, one for each unit, and their columns.
+    ``related``: the conditions on other tables' rows of the same person, boolean attributes by their names.
     """
 
     table: str
@@ -318,6 +320,7 @@ class Query:
     joins: tuple[str, ...] = ()
     on: tuple[tuple[str, str], ...] = ()
     per_unit: PerUnit | None = None
+    related: tuple[Related, ...] = ()
 
     def __post_init__(self) -> None:
         check_name(self.table, "table")

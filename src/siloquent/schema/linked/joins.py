@@ -13,10 +13,8 @@ from dataclasses import replace
 from siloquent.errors import RequestError
 from siloquent.schema.domain import Domain
 from siloquent.schema.reading import Reading
-from siloquent.schema.table import Link, TableSchema
+from siloquent.schema.table import PLUS, Link, TableSchema
 from siloquent.schema.value_formats import PLAIN_FORMAT
-
-PLUS = "+"
 
 
 def name_relation(tables: Sequence[TableSchema]) -> str:

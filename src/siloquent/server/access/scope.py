@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from siloquent.errors import SiloquentError
+from siloquent.schema.table import list_tables_of
 from siloquent.server.access.tokens import Principal
 from siloquent.server.problems import build_not_found
 
@@ -26,7 +27,7 @@ def require_declared(session: Any, person: Principal, table: str) -> None:
     Raises:
         Refused: 404.
     """
-    for name in table.split("+"):  # a question may join linked tables
+    for name in list_tables_of(table):  # a question may join linked tables
         require_table(person, name)
         if not person.sees_all and name not in session.list_tables():
             raise build_not_found()

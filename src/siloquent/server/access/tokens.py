@@ -16,6 +16,7 @@ from typing import Any, Literal
 from siloquent.documents.server import build_token_document
 from siloquent.errors import NotAllowed, RequestError, UnknownName
 from siloquent.fixes import UseOption, run
+from siloquent.schema.table import list_tables_of
 from siloquent.server.store import Store
 
 Role = Literal["owner", "analyst", "auditor", "collector", "operator"]
@@ -50,7 +51,7 @@ class Principal:
 
     def may_see(self, table: str) -> bool:
         """Return whether the token is valid for this table; for all of them in ``a+b``, tables that are joined."""
-        return not self.tables or set(table.split("+")) <= set(self.tables)
+        return not self.tables or set(list_tables_of(table)) <= set(self.tables)
 
 
 class Tokens:

@@ -23,6 +23,7 @@ from siloquent.explore.spec.language.functions import (
 )
 from siloquent.explore.spec.language.literals import read_casts, read_literal
 from siloquent.explore.spec.language.refusals import AGGREGATES, COMPARISONS, OTHER_AGGREGATES, WHY_NOT, Refusal
+from siloquent.explore.spec.language.select.related import is_at_exists, read_exists, read_listed
 from siloquent.explore.spec.language.truth_tests import (
     MAX_TESTS,
     count_tests,
@@ -223,6 +224,8 @@ def _read_test(cursor: Cursor, expression: Expression) -> Predicate:
         return Like(Call("lower", expression), pattern.lower()) if is_folded else Like(expression, pattern)
     cursor.expect("IN")
     cursor.expect("(")
+    if cursor.is_at("SELECT"):
+        return read_listed(cursor, expression, read_predicate)
     values = [_read_constant(cursor)]
     while cursor.take(","):
         values.append(_read_constant(cursor))
@@ -332,6 +335,8 @@ def _read_named(cursor: Cursor) -> Node:
         return read_date_of_today(cursor)
     if cursor.is_at(*_PATTERNS) and cursor.following.word == "(":
         return _read_pattern(cursor)
+    if is_at_exists(cursor):
+        return read_exists(cursor, read_predicate)
     if is_at_case(cursor):
         return read_case(cursor, read_expression, read_predicate)
     if cursor.is_at(*CHOOSING) and cursor.following.word == "(":

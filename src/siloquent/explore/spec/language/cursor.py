@@ -20,9 +20,12 @@ from siloquent.explore.spec.language.refusals import (
 from siloquent.explore.spec.language.tokens import Token, split_tokens
 from siloquent.explore.spec.normal_form import MAX_DEPTH
 from siloquent.explore.spec.numbers import check_number
+from siloquent.explore.spec.related import Related
 from siloquent.fixes import Fix, FixLike, build_fix
 
 _MAX_WORD_LENGTH = 40
+MARK = "\ue000"
+"""Between a table's name and an attribute's, where both are kept."""
 
 
 class Cursor:
@@ -36,6 +39,8 @@ class Cursor:
         self._depth = 0
         self.takes_extremes = False  # whether MIN and MAX may stand here: of one unit's rows, in a subquery
         self.qualifiers: list[Token] = []  # names such as visits.age: checked once the table is known
+        self.related: list[Related] = []  # the conditions with a subquery, in order
+        self.keeps_qualifiers = False  # whether attributes are named with their tables: within such a subquery
 
     @property
     def token(self) -> Token:
@@ -91,7 +96,7 @@ class Cursor:
             name = self.take_name("an attribute")
         if before is not None:
             self.qualifiers.append(before)
-        return name
+        return f"{before.text}{MARK}{name}" if before is not None and self.keeps_qualifiers else name
 
     def has_in_item(self, words: Collection[str]) -> bool:
         """Return whether a function named by one of ``words`` is called in the item of a list that begins here."""

@@ -12,6 +12,8 @@ from siloquent.explore.spec.language.bin import read_bin
 from siloquent.explore.spec.language.clauses import read_aggregate
 from siloquent.explore.spec.language.conditions import read_expression, read_predicate
 from siloquent.explore.spec.language.cursor import Cursor
+from siloquent.explore.spec.language.refusals import WHY_NOT
+from siloquent.explore.spec.language.render import attach_related
 from siloquent.explore.spec.language.select.sources import read_views
 from siloquent.explore.spec.language.select.statement import read_select
 from siloquent.explore.spec.language.select.subqueries import read_groups
@@ -84,15 +86,16 @@ def parse_expression(text: str) -> Expression:
 
 def _read_sql(cursor: Cursor) -> Query:
     explain = _read_explain(cursor)
-    return read_select(cursor, explain=explain, views=read_views(cursor, read_groups))
+    return attach_related(read_select(cursor, explain=explain, views=read_views(cursor, read_groups)), cursor.related)
 
 
 def _read_question(cursor: Cursor) -> Query:
     explain = _read_explain(cursor)
     if cursor.is_at("SELECT", "WITH"):
-        return read_select(cursor, explain=explain, views=read_views(cursor, read_groups))
+        query = read_select(cursor, explain=explain, views=read_views(cursor, read_groups))
+        return attach_related(query, cursor.related)
     if cursor.is_at("BIN"):
-        return read_bin(cursor, explain=explain)
+        return attach_related(read_bin(cursor, explain=explain), cursor.related)
     raise cursor.build_problem("SELECT", "BIN", *(() if explain else ("EXPLAIN PRIVACY",)))
 
 
@@ -105,6 +108,8 @@ def _read_explain(cursor: Cursor) -> bool:
 
 def _read_unqualified(cursor: Cursor, read: Callable[[Cursor], _Read]) -> _Read:
     found = read(cursor)
+    if cursor.related:
+        raise cursor.build_refusal(WHY_NOT["SELECT"])
     if cursor.qualifiers:
         raise SyntaxProblem("A table name is not allowed here", position=cursor.qualifiers[0].start)
     return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import singledispatch
 from itertools import zip_longest
@@ -20,14 +20,16 @@ from siloquent.explore.spec.aggregates import (
 )
 from siloquent.explore.spec.derived import Derived, Function, Kept, Measured, Number, OverGroups, ShownCondition
 from siloquent.explore.spec.language.render_conditions import (
+    Written,
     render_expression,
     render_inside,
     render_name,
     render_predicate,
 )
+from siloquent.explore.spec.name_resolution import list_related, substitute_columns
 from siloquent.explore.spec.numbers import format_number, format_share
 from siloquent.explore.spec.per_unit import PerUnit
-from siloquent.explore.spec.predicate import Or, Predicate
+from siloquent.explore.spec.predicate import Column, Or, Predicate
 from siloquent.explore.spec.presentation import Presentation
 from siloquent.explore.spec.query import (
     DEFAULT_BETA,
@@ -45,6 +47,8 @@ from siloquent.explore.spec.query import (
     Unstated,
     Workload,
 )
+from siloquent.explore.spec.related import Related, name_related
+from siloquent.schema.table import TILDE
 
 
 def render(query: Query) -> str:
@@ -54,6 +58,9 @@ def render(query: Query) -> str:
     >>> render(count("visits").by("ward").within(rows=200).query())
     'SELECT ward, COUNT(*) FROM visits GROUP BY ward ERROR 200 CONFIDENCE 0.9995'
     """
+    if not query.related:  # then nothing is looked up in the tables that the relation names
+        query = replace(query, table=query.table.partition(TILDE)[0] or query.table)
+    query = _write_related(query)
     plain = isinstance(query.workload, GroupBy) or (query.workload == EVERY_ROW and query.shows_values)
     clauses = [
         "EXPLAIN PRIVACY" if query.explain else "",
@@ -76,10 +83,61 @@ def render_offer(query: Query) -> str:
     >>> render_offer(count("visits").within(rows=200).query())
     'SELECT COUNT(*) FROM visits ERROR 200'
     """
-    text = render(replace(query, explain=False, default_share=None))
+    table = query.table.partition(TILDE)[0]  # what is looked up besides is said by its conditions
+    text = render(replace(query, table=table, explain=False, default_share=None))
     usual = f" CONFIDENCE {format_share(1 - DEFAULT_BETA)}"
     at = text.rfind(usual)  # texts stand before it
     return text if at < 0 or query.promise.beta != DEFAULT_BETA else text[:at] + text[at + len(usual) :]
+
+
+def attach_related(query: Query, related: Sequence[Related]) -> Query:
+    """Return ``query`` with those of ``related`` that it uses, numbered in the order in which they are rendered."""
+    if not related:
+        return query
+    named = list_related(replace(query, related=tuple(related)))
+    text = render(replace(query, related=()))
+    named.sort(key=lambda one: text.find(render_name(one.name)))
+    names = {one.name: name_related(place) for place, one in enumerate(named)}
+
+    def rename(column: Column) -> Column:
+        return Column(names[column.name]) if column.name in names else column
+
+    inner = None if query.per_unit is None else _rename_inner(query.per_unit, rename)
+    asked: Query = substitute_columns(query, rename)
+    return replace(asked, per_unit=inner, related=tuple(replace(one, name=names[one.name]) for one in named))
+
+
+def _rename_inner(per_unit: PerUnit, rename: Callable[[Column], Column]) -> PerUnit:
+    values = tuple(replace(one, aggregate=substitute_columns(one.aggregate, rename)) for one in per_unit.values)
+    return replace(per_unit, values=values, where=substitute_columns(per_unit.where, rename))
+
+
+def _write_related(query: Query) -> Query:
+    """Return ``query`` with its conditions on other tables as they are written, in place of their attributes."""
+    if not query.related:
+        return query
+    texts = {one.name: _render_related(one, query.table) for one in query.related}
+
+    def write(column: Column) -> Column | Written:
+        return Written(texts[column.name]) if column.name in texts else column
+
+    inner = None if query.per_unit is None else _rename_inner(query.per_unit, write)
+    written: Query = substitute_columns(replace(query, related=()), write)
+    return replace(written, per_unit=inner)
+
+
+def _render_related(related: Related, table: str) -> str:
+    if related.listed:
+        (own, other), *_ = related.on
+        rows = f"SELECT {render_name(other)} FROM {render_name(related.table)}{_render_where((), related.where)}"
+        return f"{render_name(own)} IN ({rows})"
+    inner, outer = render_name(related.table), render_name(table)
+    alias = "other" if related.table == table else related.table
+    name = inner if alias == related.table else f"{inner} AS {alias}"
+    tied = [f"{render_name(alias)}.{render_name(other)} = {outer}.{render_name(own)}" for own, other in related.on]
+    text = "" if related.where is None else render_predicate(related.where)
+    where = [*tied, *([f"({text})" if tied and isinstance(related.where, Or) else text] if text else [])]
+    return f"EXISTS (SELECT * FROM {name} WHERE {' AND '.join(where)})"
 
 
 def render_aggregate(aggregate: Aggregate) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
 from functools import singledispatch
@@ -29,6 +30,15 @@ from siloquent.explore.spec.predicate import (
     Through,
     Value,
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Written(Column):
+    """A condition as it is written, in place of the attribute that stands for it; only while a query is rendered."""
+
+    def __post_init__(self) -> None:
+        """Take a text of any length."""
+
 
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SUMS, _PRODUCTS = ("+", "-"), ("*", "/", "//", "%")
@@ -75,6 +85,8 @@ def _render_predicate(predicate: Predicate) -> str:
 
 @_render_predicate.register
 def _(predicate: Compare) -> str:
+    if isinstance(predicate.left, Written):
+        return predicate.left.name
     return f"{_render_expression(predicate.left)} {predicate.op} {_render_expression(predicate.right)}"
 
 
@@ -139,6 +151,11 @@ def _render_expression(expression: Expression) -> str:
 @_render_expression.register
 def _(expression: Column) -> str:
     return render_name(expression.name)
+
+
+@_render_expression.register
+def _(expression: Written) -> str:
+    return expression.name
 
 
 @_render_expression.register

@@ -41,6 +41,7 @@ from siloquent.explore.spec.predicate import (
     Value,
 )
 from siloquent.explore.spec.query import Join, Query, Workload
+from siloquent.explore.spec.related import is_related
 
 _OPPOSITE: dict[CompareOp, CompareOp] = {"<": ">=", ">=": "<", ">": "<=", "<=": ">", "=": "!=", "!=": "="}
 _FUNCTIONS = ("round", "floor", "ceil", "abs", "sign", "coalesce", "nullif", "greatest", "least")
@@ -220,7 +221,7 @@ class View:
         if self.columns is None:
             return column
         folded = {name.casefold(): expression for name, expression in self.columns.items()}
-        if column.name.casefold() not in folded and self.has_others:
+        if column.name.casefold() not in folded and (self.has_others or is_related(column.name)):
             return column
         if column.name.casefold() not in folded:
             raise RequestError(

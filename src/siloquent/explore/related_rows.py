@@ -1,0 +1,237 @@
+"""Conditions with a subquery: each is about the rows of a table that shares the persons, or about a public table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from siloquent.errors import RequestError, UnknownName
+from siloquent.explore.plan.cells.distinct import list_groups
+from siloquent.explore.plan.cells.predicates import compile_workload
+from siloquent.explore.plan.related import is_unit_pair, list_key_pairs
+from siloquent.explore.plan.row_tests import ANY_ACCURACY
+from siloquent.explore.spec import Query
+from siloquent.explore.spec.language.refusals import quote_name
+from siloquent.explore.spec.language.render import attach_related, render_offer
+from siloquent.explore.spec.language.render_conditions import render_predicate
+from siloquent.explore.spec.language.select.views import join_conditions
+from siloquent.explore.spec.members import list_fields
+from siloquent.explore.spec.name_resolution import resolve_predicate
+from siloquent.explore.spec.normal_form import iter_expressions, list_attributes
+from siloquent.explore.spec.predicate import And, Column, Compare, InList, Not, Or, Predicate
+from siloquent.explore.spec.query import EVERY_ROW, Accuracy, Join
+from siloquent.explore.spec.related import Related, is_related
+from siloquent.fixes import AskWith
+from siloquent.schema.linked.related import name_with_related
+from siloquent.schema.table import TILDE, TableSchema
+
+MAX_LISTED = 20_000
+"""The most characters of a list of public keys."""
+
+if TYPE_CHECKING:
+    from siloquent.schema.public_table import PublicTable
+    from siloquent.session import WorkspaceSession
+
+
+def bind_related(session: WorkspaceSession, query: Query, *, may_see: Callable[[str], bool]) -> Query:
+    """Return ``query`` about the relation of its table and those that its conditions look up.
+
+    Args:
+        may_see: Whether the analyst may learn that a table exists; others are refused like tables that do not.
+    Raises:
+        RequestError: a table has not the same persons, or is tied to the rows otherwise than by these or by a link.
+        UnknownName, SchemaError: as for ``session.schema``.
+    """
+    if not query.related:
+        return query
+    names = {name.casefold(): name for name in session.list_tables() if may_see(name)}
+    base = query.table.partition(TILDE)[0]
+    schema = session.schema(names.get(base.casefold(), base))
+    public = {one.name.casefold(): one for one in schema.public}
+    bound: list[Related] = []
+    for one in query.related:
+        table = public.get(one.table.casefold())
+        if table is not None:
+            query = _list_keys(query, one, schema, table)
+        elif one.table.casefold() not in names:
+            raise _build_unrelated(query, one, schema)
+        else:
+            bound.append(_bind(query, one, schema, session.schema(names[one.table.casefold()])))
+    if query.per_unit is not None:
+        query = _choose_persons(query)
+    if not bound:
+        return replace(query, related=())
+    query = replace(query, table=name_with_related(schema.name, [one.table for one in bound]), related=())
+    return attach_related(query, bound)
+
+
+def _bind(query: Query, related: Related, schema: TableSchema, other: TableSchema) -> Related:
+    """Return a condition on the rows of ``other`` as its declaration names them, tied by the unit or by a link."""
+    if other.account != schema.account or "row" in (schema.unit.kind, other.unit.kind):
+        raise _build_unrelated(query, related, schema)
+    pairs, rest = list(related.on), []
+    for part in _list_parts(related.where):
+        pair = _find_pair(part, schema, other)
+        if pair is None:
+            rest.append(part)
+        else:
+            pairs.append(pair)
+    keys = [pair for pair in pairs if not is_unit_pair(pair, schema, other)]
+    if not _are_keys(keys, len(pairs), schema, other):
+        raise _build_untied(query, related, schema, other)
+    if keys and related.listed and _is_negated(query, related):
+        right = Related(related.name, other.name, tuple(keys), _join(rest))
+        asked = replace(query, related=tuple(right if one is related else one for one in query.related))
+        raise RequestError(
+            "NOT IN with a subquery takes the column that names the person; of a key, it depends on whether one is "
+            "NULL.",
+            fix=AskWith(render_offer(asked)),
+        )
+    on = tuple(keys) or ((schema.unit.column, other.unit.column),)
+    where = _join(rest)
+    where = None if where is None else resolve_predicate(where, other)
+    return Related(related.name, other.name, on, where, listed=not keys)
+
+
+def _join(parts: Sequence[Predicate]) -> Predicate | None:
+    return And(tuple(parts)) if len(parts) > 1 else next(iter(parts), None)
+
+
+def _list_parts(where: Predicate | None) -> tuple[Predicate, ...]:
+    return () if where is None else where.parts if isinstance(where, And) else (where,)
+
+
+def _find_pair(part: Predicate, schema: TableSchema, other: TableSchema) -> tuple[str, str] | None:
+    """Find the pair of columns of both tables that an equality without tables' names ties."""
+    if not (isinstance(part, Compare) and part.op == "="):
+        return None
+    left, right = part.left, part.right
+    if not (isinstance(left, Column) and isinstance(right, Column)):
+        return None
+    for own, theirs in ((left.name, right.name), (right.name, left.name)):
+        if _has(schema, own) and not _has(other, own) and _has(other, theirs):
+            return own, theirs
+    return None
+
+
+def _has(schema: TableSchema, name: str) -> bool:
+    with suppress(UnknownName):
+        return bool(schema.domain[name])
+    return False
+
+
+def _are_keys(keys: list[tuple[str, str]], pairs: int, schema: TableSchema, other: TableSchema) -> bool:
+    """Return whether the pairs that are not the unit's are those of a link; without any, the unit's must be there."""
+    if not keys:
+        return pairs > 0
+    folded = {(own.casefold(), theirs.casefold()) for own, theirs in keys}
+    linked = [{(a.casefold(), b.casefold()) for a, b in one} for one in list_key_pairs(schema, other)]
+    return folded in linked and not any(
+        schema.domain[own].is_countable or other.domain[theirs].is_countable for own, theirs in keys
+    )
+
+
+def _is_negated(query: Query, related: Related) -> bool:
+    """Return whether a NOT is around the condition somewhere in ``query``."""
+    return any(isinstance(one, Not) and related.name in _list_names(one) for one in _iter_nodes(query))
+
+
+def _list_names(predicate: Predicate) -> set[str]:
+    return {name for one in iter_expressions(predicate) for name in list_attributes(one)}
+
+
+def _iter_nodes(value: Any) -> Iterator[Any]:
+    if isinstance(value, tuple):
+        for part in value:
+            yield from _iter_nodes(part)
+    elif (own := list_fields(type(value))) is not None:
+        yield value
+        for field in own:
+            yield from _iter_nodes(getattr(value, field.name))
+
+
+def _choose_persons(query: Query) -> Query:
+    """Return a query about persons' rows whose conditions on other tables choose the rows that these come from."""
+    assert query.per_unit is not None
+    inner: list[Predicate] = []
+    outer: list[Predicate] = []
+    for part in _list_parts(query.where):
+        (inner if all(map(is_related, _list_names(part))) else outer).append(part)
+    rows = query.per_unit.where
+    for part in inner:
+        rows = join_conditions(rows, part)
+    return replace(query, where=_join(outer), per_unit=replace(query.per_unit, where=rows))
+
+
+def _list_keys(query: Query, related: Related, schema: TableSchema, table: PublicTable) -> Query:
+    """Return ``query`` with the keys of the rows of a public table that pass, in place of a condition on it."""
+    key = table.key
+    if [(own.casefold(), theirs.casefold()) for own, theirs in related.on] != [(key.casefold(), key.casefold())]:
+        raise RequestError(
+            f"{schema.name!r} refers to the public table {table.name!r} by {key!r}, not by other columns.",
+            fix=f"{quote_name(key)} IN (SELECT {quote_name(key)} FROM {quote_name(table.name)} WHERE ...)",
+        )
+    asked = Query(schema.name, EVERY_ROW, ANY_ACCURACY, where=related.where, join=Join(table.name, key))
+    (part,) = compile_workload(asked, schema).parts
+    attribute, groups = schema.domain[key], list_groups(part)
+    classes = part.block.classes[0]
+    keys = np.arange(attribute.steps)
+    passing = tuple(map(attribute.label, keys[groups[classes[keys]] == 0].tolist()))
+    test: Predicate = InList(Column(attribute.name), passing) if passing else Or(())
+    if len(render_predicate(test)) > MAX_LISTED:
+        join = f"FROM {quote_name(schema.name)} JOIN {quote_name(table.name)} USING ({quote_name(key)})"
+        raise RequestError(f"{len(passing):,} keys of {table.name!r} pass, too many for a list.", fix=join)
+
+    return _replace_test(query, related.name, test)
+
+
+def _replace_test(query: Query, name: str, test: Predicate) -> Query:
+    """Return ``query`` with ``test`` wherever the condition ``name`` stands."""
+
+    def change(value: Any) -> Any:
+        if isinstance(value, Compare) and value.left == Column(name):
+            return test
+        if isinstance(value, tuple):
+            return tuple(map(change, value))
+        own = list_fields(type(value))
+        if own is None or isinstance(value, Related):
+            return value
+        changed = {one.name: change(getattr(value, one.name)) for one in own if one.init}
+        return replace(value, **changed)
+
+    found: Query = change(query)
+    return found
+
+
+def _build_unrelated(query: Query, related: Related, schema: TableSchema) -> RequestError:
+    return RequestError(
+        f"{related.table!r} is neither a public table that {schema.name!r} refers to, nor one whose rows belong to the "
+        "same persons: only these can be looked up by EXISTS and IN.",
+        fix=_suggest_without(query),
+    )
+
+
+def _build_untied(query: Query, related: Related, schema: TableSchema, other: TableSchema) -> RequestError:
+    on = ((schema.unit.column, other.unit.column),)
+    parts = [one for one in _list_parts(related.where) if _find_pair(one, schema, other) is None]
+    right = Related(related.name, other.name, on, _join(parts), listed=True)
+    asked = replace(query, related=tuple(right if one is related else one for one in query.related))
+    return RequestError(
+        f"Rows of {other.name!r} are looked up by the person, or by the columns of their link with {schema.name!r}: "
+        "other equal columns would lead to other persons' rows.",
+        fix=AskWith(render_offer(asked)),
+    )
+
+
+def _suggest_without(query: Query) -> AskWith:
+    """Return the question without its conditions on other tables."""
+    where = [one for one in _list_parts(query.where) if not any(map(is_related, _list_names(one)))]
+    promise = query.promise
+    if isinstance(promise, Accuracy):
+        promise = replace(promise, more=(), at_least=None)
+    bare = Query(query.table.partition(TILDE)[0], EVERY_ROW, promise, where=And(tuple(where)) if where else None)
+    return AskWith(render_offer(bare))
