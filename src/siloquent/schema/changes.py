@@ -106,7 +106,7 @@ def _describe_links(schema: TableSchema) -> list[str]:
     """Return what decides, besides its own columns, which rows of a linked table count, from table to table."""
     told = [f"at most {schema.unit.max_rows} rows of one {schema.unit.column}"]
     for one in schema.related:
-        columns = [_describe_column(attribute) for attribute in one.domain]
+        columns = [describe_column(attribute) for attribute in one.domain]
         reading = "" if one.reading.is_plain else one.reading.digest().hex()[:16]
         told += [f"{TILDE}{one.name}", _hash_facts([one.source, one.version, reading, columns, *_describe_links(one)])]
     while (link := schema.link) is not None:

@@ -159,7 +159,7 @@ SMUGGLED = [
     "TABLE t",
     "FROM t",
     ASK.format("'a' LIKE 'a'"),
-    ASK.format("age IN (SELECT age FROM t)"),
+    ASK.format("age IN (SELECT age FROM t GROUP BY age)"),
     ASK.format("EXISTS (SELECT 1)"),
     ASK.format("(SELECT 1) = age"),
     ASK.format("age = (SELECT MAX(age) FROM t)"),
