@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 
 import pytest
 
+from forked import write_command
 from scripts.doc_blocks import Page, PageFailure, blocks, first_missing, needs, unrun
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -29,10 +32,14 @@ def parameters() -> list[object]:
 @pytest.mark.parametrize("name", parameters())
 def test_the_page_runs(name: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     text = PAGES[name].read_text("utf-8")
-    environment = {"XDG_STATE_HOME": str(tmp_path / "state")}
+    programs = write_command(tmp_path / "programs" / "siloquent").parent
+    path = os.pathsep.join([str(programs), str(Path(sys.executable).parent), os.environ["PATH"]])
+    environment = {"XDG_STATE_HOME": str(tmp_path / "state"), "PATH": path}
     if "postgres" in needs(text):
         environment["CLINIC_DSN"] = request.getfixturevalue("postgres_dsn")
-    Page(name, tmp_path, environment).follow(text)
+    folder = tmp_path / "page"
+    folder.mkdir()
+    Page(name, folder, environment).follow(text)
 
 
 def test_few_blocks_are_left_out_and_each_says_why() -> None:

@@ -6,7 +6,6 @@ import json
 import os
 import shlex
 import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from forked import build_command
 from journeys.documents import misfits
 
 SOURCES = ("csv", "parquet", "duckdb")
@@ -117,7 +117,7 @@ class Person:
     def types(self, *words: str, stdin: str = "", environment: dict[str, str] | None = None) -> Done:
         """``siloquent WORDS`` as a process of its own."""
         done = subprocess.run(
-            [sys.executable, "-m", "siloquent", *words],
+            [*build_command(), *words],
             cwd=self.folder,
             input=stdin,
             capture_output=True,

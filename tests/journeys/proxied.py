@@ -8,7 +8,6 @@ import shutil
 import socket
 import ssl
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
@@ -17,6 +16,7 @@ from pathlib import Path
 
 import httpx
 
+from forked import build_command
 from siloquent.server.access.tokens import Tokens
 from siloquent.server.store import Store
 
@@ -102,7 +102,7 @@ def behind(proxy: str, workspace: Path, folder: Path) -> Iterator[Proxied]:
     chain = certificate(folder)
     wide = {"SILOQUENT_RATE_PER_SECOND": "1e6", "SILOQUENT_BURST": "1000000"}
     environment = {**os.environ, "SILOQUENT_TRUSTED_PROXY": "127.0.0.1", **wide}
-    words = [sys.executable, "-m", "siloquent", "--workspace", str(workspace), "serve", "--port", str(inner)]
+    words = [*build_command(), "--workspace", str(workspace), "serve", "--port", str(inner)]
     with (
         subprocess.Popen(words, env=environment, stderr=subprocess.DEVNULL) as server,
         _running(_words(proxy, folder, port=port, inner=inner)) as front,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -13,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from forked import build_command
 from journeys.clinic import Person
 from journeys.documents import faults
 from journeys.test_federation_kills import free_port
@@ -45,7 +45,7 @@ class Silos:
     def start(self, name: str, *words: str) -> None:
         with (self.folder / f"{name}.log").open("ab") as log:
             self.running[name] = subprocess.Popen(
-                [sys.executable, "-m", "siloquent", *words, "--bundle", f"b/{name}"],
+                [*build_command(), *words, "--bundle", f"b/{name}"],
                 cwd=self.folder, stdout=log, stderr=log,
             )  # fmt: skip
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,6 +11,7 @@ from pathlib import Path
 import pyarrow.parquet
 import pytest
 
+from forked import build_command
 from journeys.clinic import Person
 from journeys.documents import faults
 from journeys.test_federation_kills import free_port
@@ -65,9 +64,8 @@ def running(folder: Path, commands: list[list[str]]) -> Iterator[None]:
     try:
         for words in commands:
             log = (folder / f"{'-'.join(words[:2])}-{len(started)}.log").open("w")
-            command = [sys.executable, "-m", "siloquent", *words]
-            environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-            started.append(subprocess.Popen(command, stdout=log, stderr=log, env=environment))
+            command = [*build_command(), *words]
+            started.append(subprocess.Popen(command, stdout=log, stderr=log))
             if words[0] == "relay":
                 time.sleep(2)
         yield

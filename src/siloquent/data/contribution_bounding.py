@@ -91,18 +91,20 @@ def select_as_read(columns: Sequence[SourceColumn], *, raw: bool = False) -> exp
 
 def join_lookups(rows: exp.Select, columns: Sequence[SourceColumn], *shown: exp.Expr) -> exp.Select:
     """Select ``shown`` from ``rows``, joined with long category lists so that ``index_column`` applies."""
-    query = exp.select(*shown).from_(rows.subquery("as_read"))
+    query = exp.select(*shown, copy=False).from_(rows.subquery("as_read", copy=False), copy=False)
     for column in columns:
         if column.lookup:
             same = exp.EQ(this=quote_name(column.read_name), expression=quote_name("value", column.lookup))
-            query = query.join(exp.to_table(column.lookup), on=same, join_type="LEFT")
+            query = query.join(exp.to_table(column.lookup), on=same, join_type="LEFT", copy=False)
     return query
 
 
 def select_indexed(columns: Sequence[SourceColumn], *, user: SourceColumn | None = None) -> exp.Select:
     """Return ``columns`` as read, with their indices where they are countable; with ``user``, that column as ``u``."""
     shown: list[exp.Expr] = [
-        exp.alias_(index_column(c), c.index_name, quoted=True) if c.attribute.is_countable else quote_name(c.read_name)
+        exp.alias_(index_column(c), c.index_name, quoted=True, copy=False)
+        if c.attribute.is_countable
+        else quote_name(c.read_name)
         for c in columns
     ] or [NOTHING.copy()]
     if user is not None:

@@ -104,10 +104,10 @@ def _select_groups(
     if summed is not None:
         measured += [exp.alias_(half, alias) for half, alias in zip(_sum_halves(summed), ("low", "high"), strict=True)]
     query = exp.select(exp.alias_(exp.Literal.number(number), "scan"), exp.alias_(code, "code"), *measured)
-    query = query.from_(rows.copy())
+    query = query.from_(rows.copy(), copy=False)
     if summed is not None:
-        query = query.where(_is_value(summed))
-    return query.group_by(exp.Literal.number(2)) if scan.columns else query
+        query = query.where(_is_value(summed), copy=False)
+    return query.group_by(exp.Literal.number(2), copy=False) if scan.columns else query
 
 
 def _sum_halves(summed: SourceColumn) -> tuple[exp.Expr, exp.Expr]:

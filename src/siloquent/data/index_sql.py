@@ -132,10 +132,13 @@ def build_float_literal(value: float | Decimal) -> exp.Expr:
 
 def build_case(*branches: tuple[exp.Expr, exp.Expr], default: exp.Expr | None = None) -> exp.Case:
     """Return the result of the first condition that holds, otherwise ``default``."""
-    case = exp.Case()
-    for condition, result in branches:
-        case = case.when(condition, result)
-    return case.else_(default) if default is not None else case
+    # ``Case.when`` copies all that was built so far; this copies only what stands in another expression already.
+    ifs = [exp.If(this=_own(condition), true=_own(result)) for condition, result in branches]
+    return exp.Case(ifs=ifs, default=_own(default)) if default is not None else exp.Case(ifs=ifs)
+
+
+def _own(part: exp.Expr) -> exp.Expr:
+    return part if part.parent is None else part.copy()
 
 
 def _clamp(value: exp.Expr, lo: exp.Expr, hi: exp.Expr) -> exp.Expr:

@@ -78,6 +78,6 @@ def build_tree(place: exp.Expr, starts: Integers, values: Integers, rising: NDAr
         above = build_tree(place, starts[middle:], values[middle:], rising[middle:])
         return build_case((is_below, below), default=above)
     if not rising[0]:
-        return exp.cast(build_int_literal(int(values[0])), "BIGINT")
+        return exp.cast(build_int_literal(int(values[0])), "BIGINT", copy=False)
     shift = build_int_literal(int(values[0] - starts[0]))
-    return exp.Add(this=exp.cast(place.copy(), "BIGINT"), expression=exp.Paren(this=shift))
+    return exp.Add(this=exp.cast(place.copy(), "BIGINT", copy=False), expression=exp.Paren(this=shift))

@@ -49,10 +49,15 @@ def build_unit_rows(rows: UnitRows, find: FindColumn, user: SourceColumn) -> exp
     if rows.test is not None:
         kept.append(build_test(rows.test, find))
     shown = [
-        exp.alias_(_aggregate(column, find), name_column(place), quoted=True)
+        exp.alias_(_aggregate(column, find), name_column(place), quoted=True, copy=False)
         for place, column in enumerate(rows.columns)
     ] or [exp.alias_(build_int_literal(1), _WANTED, quoted=True)]
-    return exp.select(*shown).from_(placed).where(exp.and_(*kept)).group_by(quote_name(_USER))
+    return (
+        exp.select(*shown, copy=False)
+        .from_(placed, copy=False)
+        .where(exp.and_(*kept, copy=False), copy=False)
+        .group_by(quote_name(_USER), copy=False)
+    )
 
 
 def build_test(test: RowTest, find: FindColumn) -> exp.Expr:
@@ -70,7 +75,9 @@ def build_test(test: RowTest, find: FindColumn) -> exp.Expr:
     cell = reduce(lambda left, right: exp.Add(this=left, expression=right), terms or [build_int_literal(0)])
     passes = exp.GTE(this=_map_cells(exp.Paren(this=cell), test.groups), expression=build_int_literal(0))
     inside = [exp.GTE(this=exp.Paren(this=place.copy()), expression=build_int_literal(0)) for place in places]
-    found = build_case((exp.and_(*inside), exp.Paren(this=passes)), default=exp.false()) if inside else passes
+    found = (
+        build_case((exp.and_(*inside, copy=False), exp.Paren(this=passes)), default=exp.false()) if inside else passes
+    )
     return exp.and_(found, *(_compare(one, find) for one in test.compared)) if test.compared else found
 
 
@@ -122,7 +129,8 @@ def _aggregate(column: UnitColumn, find: FindColumn) -> exp.Expr:
         return exp.func("COALESCE", kind(this=build_case((is_value, place.copy()))), null)
     offset = count_steps(source.attribute)
     kind_of_sum = "BIGINT" if max(steps, abs(offset)) <= _NARROW else "DECIMAL(20, 0)"
-    value = exp.cast(exp.Add(this=exp.cast(place.copy(), "BIGINT"), expression=build_int_literal(offset)), kind_of_sum)
+    moved = exp.Add(this=exp.cast(place.copy(), "BIGINT", copy=False), expression=build_int_literal(offset))
+    value = exp.cast(moved, kind_of_sum, copy=False)
     summed = exp.Sum(this=build_case((is_value, value)))
     is_empty = exp.Is(this=summed, expression=exp.Null())
     return build_case(
@@ -139,7 +147,7 @@ def _clamp(number: exp.Expr, attribute: Attribute) -> exp.Expr:
         (exp.GT(this=number.copy(), expression=high), high.copy()),
         default=number.copy(),
     )
-    return exp.Sub(this=exp.cast(kept, "BIGINT"), expression=exp.Paren(this=low.copy()))
+    return exp.Sub(this=exp.cast(kept, "BIGINT", copy=False), expression=exp.Paren(this=low.copy()))
 
 
 def count_steps(attribute: Attribute) -> int:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -14,6 +13,7 @@ from pathlib import Path
 import pyarrow.parquet
 import pytest
 
+from forked import build_command
 from journeys.clinic import Person
 from siloquent.demo.profiling_tables import SILOS, add_prices
 from siloquent.session import create_workspace
@@ -67,9 +67,7 @@ class Federation:
         where = self.office.folder / "silos" / name if kind == "party" else self.office.folder
         words = ["--workspace", str(where), kind, "run", "--bundle", self.bundle(name)]
         with (self.folder / f"{name}.log").open("ab") as log:
-            self.running[name] = subprocess.Popen(
-                [sys.executable, "-m", "siloquent", *words], stdout=log, stderr=subprocess.STDOUT
-            )
+            self.running[name] = subprocess.Popen([*build_command(), *words], stdout=log, stderr=subprocess.STDOUT)
 
     def kill(self, name: str) -> None:
         process = self.running.pop(name)
@@ -106,7 +104,7 @@ def test_a_profile_survives_the_death_of_a_worker_and_a_party(federation: Federa
     words = ["profile", "run", "rules.toml", "--bundle", federation.bundle("office"), "--yes", "-o", "rules"]
     with log.open("wb") as out:
         run = subprocess.Popen(
-            [sys.executable, "-m", "siloquent", "--workspace", str(federation.office.folder), *words],
+            [*build_command(), "--workspace", str(federation.office.folder), *words],
             stdout=out,
             stderr=subprocess.STDOUT,
         )
@@ -140,9 +138,7 @@ def test_a_moderator_that_was_killed_goes_on_with_the_beginning_of_its_sessions_
     words = ["profile", "run", "rules.toml", "--bundle", bundle, "--yes", "-o", "killed"]
     before = {silo: spent(federation, silo) for silo in SILOS}
     with log.open("wb") as out:
-        run = subprocess.Popen(
-            [sys.executable, "-m", "siloquent", "--workspace", str(office.folder), *words], stdout=out, stderr=out
-        )
+        run = subprocess.Popen([*build_command(), "--workspace", str(office.folder), *words], stdout=out, stderr=out)
     federation.wait_for("parties joined", log)
     run.kill()
     run.wait(10)

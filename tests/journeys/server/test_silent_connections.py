@@ -6,7 +6,6 @@ import os
 import socket
 import ssl
 import subprocess
-import sys
 import time
 from contextlib import ExitStack, closing, suppress
 from pathlib import Path
@@ -14,6 +13,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from forked import build_command
 from journeys.clinic import Person
 from journeys.proxied import certificate, free_port, program
 from journeys.served import clinic_workspace
@@ -28,7 +28,7 @@ def test_a_person_is_served_by_tls_beside_connections_that_never_begin_it(tmp_pa
     folder, port, chain = clinic_workspace(tmp_path / "clinic"), free_port(), certificate(tmp_path)
     with closing(Store(folder / "server.sqlite")) as store:
         token = Tokens(store).create("ana", "analyst")
-    words = [sys.executable, "-m", "siloquent", "--workspace", str(folder), "serve", "--port", str(port)]
+    words = [*build_command(), "--workspace", str(folder), "serve", "--port", str(port)]
     words += ["--tls-cert", str(chain), "--tls-key", str(chain.with_name("key.pem"))]
     environment = {**os.environ, "SILOQUENT_CONNECTIONS": str(PLACES)}
     log, trust = tmp_path / "log", ssl.create_default_context(cafile=chain)

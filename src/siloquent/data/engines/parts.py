@@ -43,7 +43,7 @@ class Part:
                 return exp.EQ(this=rest, expression=exp.Literal.number(self.number)) if self.count > 1 else exp.true()
             return _by_one_key(node) if isinstance(node, exp.Window) else node
 
-        return query.transform(placed).sql("duckdb")
+        return query.transform(placed).sql("duckdb", copy=False)
 
 
 def _by_one_key(window: exp.Window) -> exp.Window:

@@ -192,7 +192,7 @@ class _PartitionKernel:
 
 def format_spark_sql(query: exp.Query) -> str:
     """Return ``query``, a tree in DuckDB's dialect, as text for Spark with session time zone UTC."""
-    return query.transform(_translate_node).sql("spark")
+    return query.transform(_translate_node).sql("spark", copy=False)
 
 
 def _translate_node(node: exp.Expr) -> exp.Expr:

@@ -207,7 +207,7 @@ def queries(draw: st.DrawFn) -> Query:
         draw(presentations(workload, columns, choice)) if shows_values or isinstance(choice, Having) else None
     )
     return Query(
-        table=draw(names),
+        table=draw(names.filter(lambda name: "." not in name)),
         workload=workload,
         presentation=presentation,
         promise=draw(accuracy | spend | rho),
