@@ -155,8 +155,8 @@ def test_an_answer_says_the_same_at_a_server_and_here(both: Any, at: Any, form: 
 def test_a_job_is_started_awaited_and_fetched(at: Any, tmp_path: Path) -> None:
     spec = tmp_path / "map.toml"
     spec.write_text(
-        'table = "visits"\nfeatures = ["age"]\n[kernel]\nkind = "p-stable"\norder = 2\nbandwidth = 0.3\n'
-        '[budget]\nepsilon = "20"\n'
+        'table = "visits"\nfeatures = ["age"]\nrows = 64\nwidth = 64\n'
+        '[kernel]\nkind = "p-stable"\norder = 2\nbandwidth = 0.3\n[budget]\nepsilon = "20"\n'
     )
     job = document(at("ana", "--json", "job", "start", "sketch", str(spec), "--max-cost", "1000", "--key", "m"))
     assert (

@@ -100,7 +100,7 @@ def require_one_result(folder: Path, servers: tuple[Running, ...], text: str, se
 def test_a_job_killed_at_any_point_under_two_servers_is_paid_once(tmp_path: Path) -> None:
     folder, sent, missed = clinic_workspace(tmp_path / "w", toml=TOML), dict[str, str](), []
     text = token(folder, "ana")
-    with running(folder, JOBS="1") as one, running(folder, JOBS="1") as other:
+    with running(folder, prepared=True, JOBS="1") as one, running(folder, prepared=True, JOBS="1") as other:
         servers = (one, other)
         for number, (name, point) in enumerate(product(JOBS, POINTS)):
             key = f"{name} {point}"
@@ -119,7 +119,7 @@ def test_a_job_killed_at_any_point_under_two_servers_is_paid_once(tmp_path: Path
 def test_jobs_of_a_server_that_is_killed_are_taken_over_and_paid_once(tmp_path: Path) -> None:
     folder, sent = clinic_workspace(tmp_path / "w", toml=TOML), dict[str, str]()
     text = token(folder, "ana")
-    with running(folder, JOBS="1") as survivor, running(folder, JOBS="2") as victim:
+    with running(folder, prepared=True, JOBS="1") as survivor, running(folder, prepared=True, JOBS="2") as victim:
         for point in ("begun", "reserved", "settled"):
             key = f"rows {point}"
             with client_of(victim, text) as client:

@@ -93,6 +93,7 @@ def test_no_page_is_compressed(proxied: Proxied) -> None:
 def test_events_of_a_job_arrive_as_they_happen(proxied: Proxied) -> None:
     kernel = {"kind": "p-stable", "order": 2, "bandwidth": 0.3}
     spec = {"table": "visits", "features": ["age", "cost"], "kernel": kernel, "budget": {"epsilon": "20"}}
+    spec |= {"rows": 64, "width": 64}
     with proxied.client("ana", **{"Idempotency-Key": f"job {time.monotonic()}"}) as ana:
         made = ana.post("/v1/jobs", json={"task": "sketch", "spec": spec})
         assert made.status_code == 202, made.text

@@ -113,7 +113,7 @@ def test_a_key_that_cannot_be_one_is_refused_also_where_it_need_not_be(served: S
 
 def test_a_job_that_is_sent_again_says_so(served: Served) -> None:
     spec = {"table": "visits", "features": ["age"], "kernel": {"kind": "p-stable", "order": 2, "bandwidth": 0.3}}
-    body = {"task": "sketch", "spec": {**spec, "budget": {"epsilon": "1"}}}
+    body = {"task": "sketch", "spec": {**spec, "budget": {"epsilon": "1"}, "rows": 64, "width": 64}}
     with served.client("ana", **{KEY: "job"}) as ana:
         first, again = (ana.post("/v1/jobs", json=body) for _ in range(2))
         assert (REPLAYED in first.headers, again.headers[REPLAYED]) == (False, "true")

@@ -186,6 +186,8 @@ SKETCH = {
     "features": ["age", "cost"],
     "kernel": {"kind": "p-stable", "order": 2, "bandwidth": 0.3},
     "budget": {"epsilon": "20"},
+    "rows": 64,
+    "width": 64,
 }
 PLACES = {"{table}": "visits", "{job}": "", "{release}": "", "{account:path}": "visits@1/ana"}
 NOWHERE = {"{table}": "nothing", "{job}": "j-000000000000", "{release}": "r-999999", "{account:path}": "nothing@1/ana"}
