@@ -32,11 +32,25 @@ class RunCommand:
 
 @dataclass(frozen=True, slots=True)
 class AskWith:
-    """Ask ``question`` instead, or explain it first; ``change`` is the part that differs, such as ``ERROR 310``."""
+    """Ask ``question`` instead, or explain it first; ``change`` is the part that differs, such as ``ERROR 310``.
+
+    ``price``: what it costs at most, in words, such as ``9.8 % of what is left``.
+    """
 
     question: str = ""
     change: str = ""
     verb: Verb = "explain"
+    price: str = ""
+
+    @property
+    def priced_question(self) -> str:
+        """The question with its price as a comment, so that all of it can be pasted."""
+        return f"{self.question} /* for {self.price} */" if self.price and self.question else self.question
+
+    @property
+    def priced_change(self) -> str:
+        """The part that differs, and its price."""
+        return f"{self.change}, for {self.price}" if self.price else self.change
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +225,8 @@ def _dump_action(action: Action) -> dict[str, Any]:
     if isinstance(action, RunCommand):
         return {"run": action.verb, "args": list(action.args), "by_owner": action.by_owner, "python": action.python}
     if isinstance(action, AskWith):
-        return {action.verb: action.question, "change": action.change}
+        price = {"price": action.price} if action.price else {}
+        return {action.verb: action.question, "change": action.change, **price}
     if isinstance(action, UseOption):
         return {"option": action.name, "value": action.value, "python": action.python}
     if isinstance(action, WriteLines):
@@ -234,7 +249,9 @@ def _parse_action(plain: object) -> Action:
         return WriteLines(texts["write"], texts.get("old", ""), texts.get("file", ""))
     for verb in ("ask", "explain"):
         if verb in texts:
-            return AskWith(texts[verb], texts.get("change", ""), "ask" if verb == "ask" else "explain")
+            return AskWith(
+                texts[verb], texts.get("change", ""), "ask" if verb == "ask" else "explain", texts.get("price", "")
+            )
     if texts.get("role") == "owner":
         return BeOwner()
     raise ValueError("no such action")
@@ -260,7 +277,7 @@ class PythonLanguage(FixLanguage):
 
     def format_question(self, action: AskWith) -> str:
         """Return the question's text, or the change alone."""
-        return action.question or f"ask with {action.change}"
+        return action.priced_question or f"ask with {action.priced_change}"
 
     def format_option(self, action: UseOption) -> str:
         """Return the argument."""

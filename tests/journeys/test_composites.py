@@ -103,7 +103,7 @@ def test_quartiles_cost_one_measurement_that_later_questions_draw_from(
 
 
 def test_an_average_without_the_clause_counts_first_and_pays_no_more_than_explained(session: Session) -> None:
-    text = f"SELECT AVG(cost) FROM visits ERROR 60 {SURE}"
+    text = f"SELECT AVG(cost) FROM visits WHERE age >= 0 ERROR 60 {SURE}"
     explained = session.explain(text)
     answer = session.ask(text, key="k")
     holds(answer, "avg_cost", [float(frame().to_pandas().cost.mean())])
@@ -116,6 +116,44 @@ def test_an_average_without_the_clause_counts_first_and_pays_no_more_than_explai
     assert again == answer
     assert again.replayed
     assert session.get_remaining("visits").amount == 1000 * 10**9 - round(answer.cost.amount * 10**9)
+
+
+def test_an_average_of_the_whole_table_relies_on_its_declared_size(session: Session) -> None:
+    text = f"SELECT AVG(cost) FROM visits ERROR 60 {SURE}"
+    explained = session.explain(text)
+    assert len(explained.steps) == 1
+    (note,) = (one for one in explained.notes if "ERROR 60" in one)
+    assert "holds if 2,700 rows or more have a number (about 3,000 rows are declared)" in note
+    stated = session.explain(f"SELECT AVG(cost) FROM visits ERROR 60 {SURE} FOR AT LEAST 2700 ROWS")
+    counted = session.explain(f"SELECT AVG(cost) FROM visits WHERE age >= 0 ERROR 60 {SURE}")
+    assert explained.price == stated.price < counted.price / 2
+    answer = session.ask(text)
+    holds(answer, "avg_cost", [float(frame().to_pandas().cost.mean())])
+    assert (answer.rows[0][2] - answer.rows[0][1]) / 2 <= 60.001
+    assert answer.cost.amount == explained.price
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_an_average_that_counted_first_in_an_earlier_version_is_finished_so(
+    session: Session, monkeypatch: pytest.MonkeyPatch, fails: bool
+) -> None:
+    text = f"SELECT AVG(cost) FROM visits ERROR 60 {SURE}"
+    table = session.table("visits")
+    with monkeypatch.context() as patched:
+        patched.setattr("siloquent.explore.plan.steps.find_sure_rows", lambda *_: None)
+        if fails:
+            patched.setattr(type(table), "sum_by_cell", lambda *_: (_ for _ in ()).throw(DataError(charged=True)))
+            with pytest.raises(DataError):
+                session.ask(text, key="k")
+        else:
+            first = session.ask(text, key="k")
+    left = session.get_remaining("visits")
+    answer = session.ask(text, key="k")
+    assert len(answer.earlier) == 1
+    holds(answer, "avg_cost", [float(frame().to_pandas().cost.mean())])
+    if not fails:
+        assert (answer.rows, answer.replayed) == (first.rows, True)
+        assert session.get_remaining("visits") == left
 
 
 def test_groups_that_are_too_small_are_named_and_their_interval_holds(session: Session) -> None:
@@ -141,7 +179,7 @@ def test_having_on_another_aggregate_keeps_all_groups_and_marks_them(session: Se
 
 @pytest.mark.parametrize("key", ["k", None])
 def test_a_second_step_that_does_not_fit_keeps_the_first_and_says_so(tmp_path: Path, key: str | None) -> None:
-    text = f"SELECT AVG(cost) FROM visits ERROR 60 {SURE} REUSE NONE"
+    text = f"SELECT AVG(cost) FROM visits WHERE age >= 0 ERROR 60 {SURE} REUSE NONE"
     with opened(tmp_path / "w", declared(shares='analysts = { ana = "0.002" }'), analyst="ana") as session:
         (count,), _ = session.explain(text).steps
         while (spare := session.explain(text).left_before - count.price * 101 / 100) > count.price / 50:
@@ -157,7 +195,7 @@ def test_a_second_step_that_does_not_fit_keeps_the_first_and_says_so(tmp_path: P
 
 
 def test_max_cost_bounds_both_steps_together(session: Session) -> None:
-    text = f"SELECT AVG(cost) FROM visits ERROR 60 {SURE}"
+    text = f"SELECT AVG(cost) FROM visits WHERE age >= 0 ERROR 60 {SURE}"
     worst = session.explain(text).price
     with pytest.raises(RequestError, match="more than the"):
         session.ask(text, max_cost=str(float(worst) * 0.9))
@@ -209,7 +247,7 @@ def test_choosing_among_shown_aggregates_is_free(session: Session) -> None:
 def test_a_failing_source_keeps_the_charge_and_the_key_goes_on(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    text = f"SELECT AVG(cost) FROM visits ERROR 60 {SURE}"
+    text = f"SELECT AVG(cost) FROM visits WHERE age >= 0 ERROR 60 {SURE}"
     table = session.table("visits")
     with monkeypatch.context() as patched:
         patched.setattr(type(table), "sum_by_cell", lambda *_: (_ for _ in ()).throw(DataError(charged=True)))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal, NoReturn
 
 from siloquent.errors import AccuracyUnreachable, RequestError
 from siloquent.explore.examples import reading
+from siloquent.explore.offers import describe_price, tell_owner
 from siloquent.explore.plan.public_joins import check_joined
 from siloquent.explore.plan.steps import plan_query
 from siloquent.explore.plan.unit_rows import extend_schema
@@ -18,7 +19,7 @@ from siloquent.explore.spec.aggregates import Aggregate, Count, Deviation, Disti
 from siloquent.explore.spec.language.render import render_offer, render_promise
 from siloquent.explore.spec.name_resolution import resolve_names
 from siloquent.explore.spec.query import Accuracy, Bound, Query, Spend, Unstated
-from siloquent.fixes import AskWith, build_fix, let_owner_run
+from siloquent.fixes import AskWith, build_fix
 from siloquent.privacy import Cost, format_digits, get_accountant
 
 if TYPE_CHECKING:
@@ -133,7 +134,7 @@ def find_share_refusal(session: WorkspaceSession, query: Query, cost: Cost) -> R
         f"With its default accuracy, the question costs {book.symbol} {format_digits(price)}, more than {told} "
         f"{format_digits(Fraction(left.amount, book.scale), up=False)}, the most that a default may cost."
     )
-    refusal.remedy = build_fix(_suggest_stated(session, query, most) or let_owner_run("budget set", query.table))
+    refusal.remedy = build_fix(_suggest_stated(session, query, most) or tell_owner(session, schema, cost))
     return refusal
 
 
@@ -150,6 +151,7 @@ def _suggest_stated(session: WorkspaceSession, query: Query, most: Fraction) -> 
         asked.insert(0, replace(stated, promise=spend))
     for one in asked:
         with suppress(AccuracyUnreachable, RequestError):
-            plan_query(resolve_names(one, schema), schema, left=left)
-            return AskWith(render_offer(one), render_promise(one.promise))
+            course = plan_query(resolve_names(one, schema), schema, left=left)
+            price = describe_price(course.cost, left)
+            return AskWith(render_offer(one), render_promise(one.promise), price=price)
     return None

@@ -22,6 +22,7 @@ from siloquent.explore.estimate import (
 )
 from siloquent.explore.linked_joins import bind_joins
 from siloquent.explore.measure import choose_rows, measure
+from siloquent.explore.offers import Offers
 from siloquent.explore.plan.cells.distinct import describe_distinct
 from siloquent.explore.plan.explain import Explanation, describe_rows_left_out, explain_course
 from siloquent.explore.plan.limits import lifted
@@ -29,12 +30,15 @@ from siloquent.explore.plan.promise import describe_default
 from siloquent.explore.plan.quantiles import describe_steps
 from siloquent.explore.plan.reuse.earlier_answers import EarlierAnswers
 from siloquent.explore.plan.reuse.plans import apply_reuse, restore_paid_step
-from siloquent.explore.plan.steps import PlanStep, QueryPlan, describe_sizes, plan_second_step
+from siloquent.explore.plan.steps import PlanStep, QueryPlan, plan_second_step
+from siloquent.explore.plan.usefulness import describe_sizes
 from siloquent.explore.reusable_answers import load_reusable_answers
 from siloquent.explore.spec import Answer, Query, render
 from siloquent.explore.spec.answers.labels import find_labels
+from siloquent.explore.spec.query import Accuracy
 from siloquent.explore.spec.stored_measurement import OTHER_ROWS, encode_payload
-from siloquent.explore.suggestions import find_affordable, suggest_affordable
+from siloquent.explore.suggestions import suggest_affordable
+from siloquent.fixes import NO_FIX, Fix
 from siloquent.ledger import Permit, SettledAnswer
 from siloquent.privacy import FREE, Event, format_digits, get_accountant
 from siloquent.readable import Readable
@@ -271,7 +275,7 @@ def _finish_answer(prepared: PreparedQuery, asked: Charge, held: Permit | Settle
             refused.account,
             asked=refused.asked,
             left=refused.left,
-            fix=find_affordable(session, course, earlier) or refused.remedy,
+            fix=_suggest_wider(session, course.query, earlier) or refused.remedy,
         ) from None
     progress = progress.add_step(*_settle_step(session, progress, *opened, asked, earlier.changed))
     if course.second is not None:
@@ -281,6 +285,12 @@ def _finish_answer(prepared: PreparedQuery, asked: Charge, held: Permit | Settle
     except SiloquentError:  # the table file has become invalid meanwhile; the answer is paid for
         shown = course.schema
     return replace(assemble(progress), labels=find_labels(course.query, shown))
+
+
+def _suggest_wider(session: WorkspaceSession, query: Query, earlier: EarlierAnswers) -> Fix:
+    """Return the fix of a question that what is left does not cover: a wider error, by what is known already."""
+    is_wider = isinstance(query.promise, Accuracy)
+    return Offers(session, query, verb="ask").suggest_wider(None, earlier) if is_wider else NO_FIX
 
 
 def _take_second_step(session: WorkspaceSession, progress: QueryProgress, asked: Charge) -> QueryProgress:

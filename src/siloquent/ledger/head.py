@@ -18,6 +18,8 @@ from siloquent.ledger.base import Head
 
 _LINE = re.compile(r"([0-9]{1,18}) ([0-9a-f]{64})\n")
 LOCK_SECONDS = 30.0
+NEWEST = "this is the newest copy"
+"""The owner's statement about a ledger whose head file is missing."""
 _PAUSE_SECONDS = 0.0005  # far shorter than a commit; the kernel's own queue has no timeout
 
 
@@ -102,7 +104,9 @@ class HeadFile:
                 f"The ledger has {books.get_head().seq:,} entries and {self.path.name} is missing: "
                 "this may be an older copy, which lacks recent charges.",
                 fix=build_fix(
-                    f"restore {self.path.name} next to it; if this is certainly the newest copy: ", run("ledger adopt")
+                    f"restore {self.path.name} next to it; if this is the newest copy, with --checkpoint FILE "
+                    "if you keep one: ",
+                    run("ledger adopt", "--statement", NEWEST),
                 ),
             )
         if noted is None or noted.seq == 0:

@@ -312,6 +312,14 @@ _TIMES = ("", " %H:%M", " %H:%M:%S", " %I:%M %p", " %I:%M:%S %p", "T%H:%M:%S", "
 _BOOLEANS = (
     ("ja", "nein"), ("j", "n"), ("oui", "non"), ("vrai", "faux"), ("wahr", "falsch"), ("si", "no"), ("s\u00ed", "no"),
     ("sim", "n\u00e3o"), ("tak", "nie"), ("da", "ne"), ("on", "off"), ("x", "-"), ("w", "f"), ("positive", "negative"),
+    ("\u0434\u0430", "\u043d\u0435\u0442"), ("\u0434\u0430", "\u043d\u0435"),
+    ("\u03bd\u03b1\u03b9", "\u03cc\u03c7\u03b9"),
+    ("evet", "hay\u0131r"), ("kyll\u00e4", "ei"), ("jah", "ei"), ("ano", "ne"), ("\u00e1no", "nie"), ("igen", "nem"),
+    ("taip", "ne"), ("j\u0101", "n\u0113"), ("j\u00e1", "nei"), ("ja", "nei"), ("ja", "nej"),
+    ("ja", "nee"), ("da", "nu"),
+    ("vero", "falso"), ("verdadero", "falso"), ("verdadeiro", "falso"), ("waar", "onwaar"), ("sann", "usann"),
+    ("sant", "falskt"), ("prawda", "fa\u0142sz"), ("\u662f", "\u5426"), ("\u306f\u3044", "\u3044\u3044\u3048"),
+    ("\uc608", "\uc544\ub2c8\uc624"),
 )  # fmt: skip
 MISSING_WORDS = (
     "NA", "N/A", "n/a", "na", "NULL", "null", "None", "none", "NaN", "nan", "-", "--", ".", "?", "*", "#N/A", "#NV",

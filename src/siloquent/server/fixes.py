@@ -93,9 +93,9 @@ class HttpLanguage(FixLanguage):
     def format_question(self, action: AskWith) -> str:
         """Return the change, or the request with the question."""
         if action.change:
-            return f"ask with {action.change}"
+            return f"ask with {action.priced_change}"
         path = "explanations" if action.verb == "explain" else "answers"
-        return f"POST /v1/{path} with {json.dumps({'sql': action.question})}"
+        return f"POST /v1/{path} with {json.dumps({'sql': action.priced_question})}"
 
     def format_option(self, action: UseOption) -> str:
         """Return the field of the request's body; a key is a header."""
@@ -121,7 +121,7 @@ class PageLanguage(FixLanguage):
 
     def format_question(self, action: AskWith) -> str:
         """Return the change, or the question's text."""
-        return f"ask with {action.change}" if action.change else action.question
+        return f"ask with {action.priced_change}" if action.change else action.question
 
     def format_option(self, action: UseOption) -> str:
         """Return the field of the spec."""

@@ -41,6 +41,7 @@ from siloquent.schema.changes import DeclarationChange, describe_declaration, re
 from siloquent.schema.earlier_columns import restore_columns
 from siloquent.schema.table import list_tables_of
 from siloquent.schema.workspace import Workspace
+from siloquent.session.budget_edits import Amount, writing_budget
 
 if TYPE_CHECKING:
     from siloquent.data import PrivateTable
@@ -368,15 +369,22 @@ class SessionAccounts:
         account, left = self.get_account(name), self.get_remaining(name)
         return build_budget_status(name, account, left, unit=schema.unit.description, delta=delta)
 
-    def set_budget(self, name: str) -> Account:
+    def set_budget(self, name: str, *, epsilon: Amount | None = None, rho: Amount | None = None) -> Account:
         """Update the ledger's limits to the table file's, for the table and every analyst's share.
 
         An account to which nothing was charged yet is not in the ledger, and has the declared limit without this.
 
+        Args:
+            epsilon: Declare this whole budget in the table's file first; so ``rho``, if the file declares rho.
         Raises:
-            RequestError: a new limit is below the amount already spent.
+            RequestError: a new limit is below the amount already spent; the file stays as it was.
+            SchemaError: the file must be edited by hand. NotAllowed: an analyst may not declare a budget.
         """
         name = self.find_table(name)
+        with writing_budget(self.workspace.folder, self.schema(name), self.analyst, epsilon=epsilon, rho=rho):
+            return self._apply_limits(name)
+
+    def _apply_limits(self, name: str) -> Account:
         schema = self.schema(name)
         whole = compute_budget_limit(schema.budget)
         account = self._find_account(schema.account)

@@ -18,7 +18,7 @@ from siloquent.errors import (
     SchemaError,
     UnknownName,
 )
-from siloquent.fixes import UseOption, WriteLines, build_fix, run
+from siloquent.fixes import FixLike, UseOption, WriteLines, build_fix, run
 from siloquent.ledger import Ledger, MemoryLedger
 from siloquent.ledger.declared import Refresh
 from siloquent.schema import AccuracyDefaults, ForeignKey, TableSchema
@@ -117,7 +117,7 @@ class WorkspaceSession(SessionAccounts):
         if name in self._frames:
             return self._frames[name][0]
         if name not in self.list_tables():
-            raise UnknownName("table", name, self.list_tables(), fix=run("tables"))
+            raise UnknownName("table", name, self.list_tables(), fix=self._suggest_table(name))
         text = self.workspace.get_schema_file(name).read_bytes()
         if name not in self._schemas or self._schemas[name][0] != text or self._is_stale(name):
             from siloquent.schema.build import parse_schema
@@ -271,6 +271,18 @@ class WorkspaceSession(SessionAccounts):
     def _is_stale(self, name: str) -> bool:
         unchanged = self._domains[name].is_current() and self._read_stamps(self._schemas[name][1]) == self._public[name]
         return not unchanged
+
+    def _suggest_table(self, name: str) -> FixLike:
+        """Return the fix of a table that is not declared: one that was charged before may be a frame's."""
+        if self.is_frame_of_before(name):
+            return (
+                f"session.add_frame(declaration, frame), as before: each session is given the frame of {name!r} again"
+            )
+        return run("tables")
+
+    def is_frame_of_before(self, name: str) -> bool:
+        """Return whether ``name`` is declared nowhere and was charged before, as a frame that a session was given."""
+        return name not in self.list_tables() and self._find_newest_epoch(name) is not None
 
     def _read_stamps(self, schema: TableSchema) -> tuple[object, ...]:
         """Return values that change whenever a public table of ``schema`` does: its file and its rows' file."""

@@ -80,7 +80,7 @@ def test_the_first_refusals_of_a_new_table_are_mended_by_their_fixes(
     said = ("--column", "loan_no, reader = id; price = 0.00..100.00; -v = text 50", "--person", "reader")
     assert declare(capfd, "loans.csv", "--accept", *said, "--max-rows", "4", "--rows", "3000")[0] == 0
     for question in (
-        "SELECT AVG(price) FROM loans ERROR 20",
+        "SELECT AVG(price) FROM loans ERROR 0.2",
         'SELECT "-v", COUNT(*) FROM loans GROUP BY "-v" ERROR 100',
     ):
         capfd.readouterr()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -40,16 +41,27 @@ def refuse(session: Session, question: str) -> SiloquentError:
 
 
 def test_an_error_as_large_as_the_answer_is_not_offered(tmp_path: Path) -> None:
+    asked: list[tuple[str, str]] = []
     with open_table(tmp_path) as session:
         for question in (
             "SELECT COUNT(*) FROM visits ERROR 5",
             "SELECT ward, COUNT(*) FROM visits GROUP BY ward ERROR 5",
             "SELECT SUM(age) FROM visits ERROR 5",
-            "SELECT COUNT(*), SUM(age) FROM visits ERROR 5, 5",
+            "SELECT COUNT(*), SUM(age) FROM visits ERROR 5, 500",
         ):
             refused = refuse(session, question)
             assert isinstance(refused, (AccuracyUnreachable, BudgetExceeded))
-            assert refused.fix == "the owner runs session.set_budget('visits')", question
+            assert session.set_budget("visits").limit.amount == 10**7, "nothing was changed by looking"
+            if question == "SELECT SUM(age) FROM visits ERROR 5":  # that would take more than any budget should be
+                assert refused.fix.startswith("a larger epsilon under [budget] in schemas/visits.toml, then: the owner")
+                continue
+            call = re.fullmatch(r"the owner runs session\.set_budget\('visits', epsilon='([\d.]+)'\)", refused.fix)
+            assert call is not None, (question, refused.fix)
+            asked.append((question, call[1]))
+        for question, epsilon in asked:
+            session.set_budget("visits", epsilon=epsilon)
+            assert session.explain(question).left_after is not None, (question, epsilon)
+            session.set_budget("visits", epsilon="0.01")
 
 
 def test_a_wider_error_is_offered_in_the_words_that_were_typed(tmp_path: Path) -> None:
@@ -60,7 +72,7 @@ def test_a_wider_error_is_offered_in_the_words_that_were_typed(tmp_path: Path) -
         assert "REUSE" not in offered
         session.explain(offered)
         typed = "SELECT COUNT(*) FROM visits WHERE age > 30 ERROR 5 CONFIDENCE 0.99 REUSE NONE"
-        assert refuse(session, typed).fix.endswith(" CONFIDENCE 0.99 REUSE NONE")
+        assert refuse(session, typed).fix.endswith(" CONFIDENCE 0.99 REUSE NONE /* for 10 % of what is left */")
 
 
 def test_a_question_with_every_condition_says_nothing_of_any(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,6 +14,7 @@ from siloquent.errors import RequestError, SiloquentError
 
 if TYPE_CHECKING:
     from siloquent.api import Session
+    from siloquent.charge import PreparedRelease
     from siloquent.cli.base.command import Options
 
 # The options of every command that pays.
@@ -33,20 +34,36 @@ Dry = Annotated[bool, typer.Option("--explain", help="Only show the cost.")]
 CHARGED = "the cost is charged; repeating with the same --key costs no more"
 
 
-def confirm_price(options: Options, price: str, *, what: str, question: str, yes: bool, max_cost: str | None) -> bool:
+def confirm_price(
+    options: Options,
+    price: str,
+    *,
+    what: str,
+    question: str,
+    yes: bool,
+    max_cost: str | None,
+    prepared: PreparedRelease[Any, Any] | None = None,
+) -> bool:
     """Return whether ``price`` may be paid: agreed by an option, or now at the terminal.
 
     Args:
         what: The purpose of the price, in a separate sentence that ends with the price.
+        prepared: The release, if it has a single measurement: one that was made under its key already costs nothing.
     Raises:
         RequestError: nothing was confirmed, and standard input is not a terminal.
     """
-    if yes or max_cost is not None:
+    if yes or max_cost is not None or (prepared is not None and _is_made(prepared)):
         return True
     if not options.screen.can_ask:
         raise RequestError(f"This costs {price}; {UNCONFIRMED}", fix=options.format_rerun("--yes"))
     options.screen.warn(what)
     return options.screen.confirm(question)
+
+
+def _is_made(prepared: PreparedRelease[Any, Any]) -> bool:
+    from siloquent.ledger import SettledAnswer
+
+    return isinstance(prepared.charge.find_existing(prepared.session), SettledAnswer)
 
 
 @contextmanager

@@ -66,9 +66,9 @@ class CommandLanguage(FixLanguage):
     def format_question(self, action: AskWith) -> str:
         """Return the command that explains or asks the question, under the key that was typed."""
         if not action.question:
-            return f"ask with {action.change}"
+            return f"ask with {action.priced_change}"
         named = _find_option(self.typed, "--key") if action.verb == "ask" else ()
-        return shlex.join(["siloquent", *self.place, *self.analyst, action.verb, action.question, *named])
+        return shlex.join(["siloquent", *self.place, *self.analyst, action.verb, action.priced_question, *named])
 
     def format_option(self, action: UseOption) -> str:
         """Return the option if it was typed or the command has it; otherwise, or with a spec file, that file's line."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -86,9 +87,12 @@ def ask(
             return None
         prepared = _prepare(session, query, key)
         limit = None if options.as_json else find_limit(session, query.table, full=full)
-        if not confirm_explained_price(asked, lambda: prepared.explanation, yes=yes, max_cost=max_cost, limit=limit):
+        told = cache(lambda: prepared.explanation)
+        if not confirm_explained_price(asked, told, yes=yes, max_cost=max_cost, limit=limit):
             options.screen.note("The query was not run; nothing was spent.")
             return 2
+        if not yes and max_cost is None and not told().price:
+            max_cost = "0"  # nothing was agreed to, should a saving no longer apply
         key = create_key() if key is None else key
         again = replace(asked, key=key).format_ask("--yes")
         with _report_charge(session, key, again):

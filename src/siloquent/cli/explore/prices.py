@@ -50,6 +50,8 @@ def confirm_explained_price(
 ) -> bool:
     """Return whether the price may be paid: agreed by an option, or now at the terminal, after ``explain`` says it.
 
+    Nothing needs no consent.
+
     Raises:
         RequestError: nothing was confirmed, and standard input is not a terminal.
     """
@@ -58,6 +60,8 @@ def confirm_explained_price(
     if yes or max_cost is not None:
         return True
     options, explanation = asked.options, explain()
+    if not explanation.price:  # the key was answered before, or earlier answers suffice
+        return True
     if explanation.left_after is None:
         # The ledger itself refuses a price above the remaining budget, and suggests one that fits.
         return True

@@ -14,6 +14,7 @@ from siloquent.ledger.rules import ADDS_UP, NEW_PEOPLE
 if TYPE_CHECKING:
     from siloquent.ledger import Account
     from siloquent.privacy import Cost
+    from siloquent.schema import TableBudget
 
 TableArgument = Annotated[str, typer.Argument(metavar="TABLE", help="A declared table.")]
 
@@ -28,34 +29,49 @@ def register(app: typer.Typer) -> None:
     app.add_typer(epoch, name="epoch", rich_help_panel="Budget and ledger")
 
 
-def set_budget(options: Options, table: TableArgument) -> None:
+def set_budget(
+    options: Options,
+    table: TableArgument,
+    epsilon: Annotated[str | None, typer.Option("--epsilon", help="Declare this whole budget first.")] = None,
+    rho: Annotated[str | None, typer.Option("--rho", help="The same, of a budget declared in rho.")] = None,
+) -> None:
     """Apply the limits that schemas/TABLE.toml, or the file of its unit, declares to the ledger."""
     options.require_owner("Setting a budget")
     with options.open_session() as session:
         before = {account.name: account for account in session.ledger.list_accounts()}
-        account = session.set_budget(table)
-        shares = session.share_limits(table)
+        account = session.set_budget(table, epsilon=epsilon, rho=rho)
+        shares, declared = session.share_limits(table), session.schema(session.find_table(table)).budget
     if options.as_json:
         options.screen.write_document(build_account_document(account, shares=shares))
         return
     for name, limit in {account.name: account.limit, **shares}.items():
-        options.screen.write_line(_describe_change(name, before.get(name), account, limit))
+        meaning = _describe_meaning(declared) if name == account.name else ""
+        options.screen.write_line(_describe_change(name, before.get(name), account, limit, meaning))
 
 
-def _describe_change(name: str, was: Account | None, whole: Account, limit: Cost) -> str:
+def _describe_meaning(declared: TableBudget) -> str:
+    """Return the epsilon that a limit in rho was declared as; "" if the account counts what was declared."""
+    from siloquent.schema.table import format_fraction
+
+    if declared.accountant != "zcdp" or declared.epsilon is None:
+        return ""
+    return f", which is the declared epsilon {format_fraction(declared.epsilon)}"
+
+
+def _describe_change(name: str, was: Account | None, whole: Account, limit: Cost, meaning: str) -> str:
     """Describe the change of one limit. An analyst's share becomes an account at the first question."""
     now = _format_limit(whole, limit)
     if was is None and name != whole.name:
         return f"{name} will have the limit {now} from its first query on."
     if was is None or was.limit == limit:
-        return f"{name} has the limit {now}, as declared."
-    return f"{name} had the limit {_format_limit(was, was.limit)} and now has {now}."
+        return f"{name} has the limit {now}, as declared{meaning}."
+    return f"{name} had the limit {_format_limit(was, was.limit)} and now has {now}{meaning}."
 
 
 def _format_limit(account: Account, limit: Cost) -> str:
-    from siloquent.privacy import ATTO
+    from siloquent.privacy import ATTO, get_accountant
 
-    amount = format_exact_amount(account, limit.amount)
+    amount = f"{get_accountant(account.accountant).symbol} {format_exact_amount(account, limit.amount)}"
     return f"{amount} and delta {format_delta(Fraction(limit.delta, ATTO))}" if limit.delta else amount
 
 

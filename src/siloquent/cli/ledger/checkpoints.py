@@ -10,14 +10,14 @@ import typer
 
 from siloquent.charts.text import clean_text
 from siloquent.cli.base.command import Options
+from siloquent.cli.base.fixes import leave_out
 from siloquent.cli.base.problems import clean_lines
 from siloquent.documents.ledger import build_checkpoint_document, build_verdict_document
 from siloquent.errors import ChainBroken, RequestError
+from siloquent.ledger.head import NEWEST
 
 if TYPE_CHECKING:
     from siloquent.ledger import Checkpoint
-
-NEWEST = "this is the newest copy"
 
 
 def verify(
@@ -122,7 +122,7 @@ def adopt(
     if (statement or "").strip().rstrip(".").casefold() != NEWEST:
         raise RequestError(
             f"Adopting a ledger requires the owner's statement: {NEWEST!r}.",
-            fix=options.format_command("ledger", "adopt", "--statement", NEWEST),
+            fix=options.format_command(*leave_out(options.typed, "--statement"), "--statement", NEWEST),
         )
     verdict = adopt_workspace_ledger(workspace, kept)
     if not verdict.ok:

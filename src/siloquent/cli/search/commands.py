@@ -22,7 +22,8 @@ from siloquent.errors import RequestError
 from siloquent.fixes import run
 
 if TYPE_CHECKING:
-    from siloquent.search import OfferPlan
+    from siloquent.charge import PreparedRelease
+    from siloquent.search import Offer, OfferPlan
 
 PLACE = "A name in the workspace (default: catalogue), or a path with /."
 Features = Annotated[str | None, typer.Option("--features", metavar="A,B", help="The attributes, separated by commas.")]
@@ -102,7 +103,7 @@ def offer(
             return None
         own_key = key or create_key()
         prepared = session.search.prepare(spec, key=own_key)
-        if not _confirm_offer(options, prepared.plan, yes=yes, max_cost=max_cost):
+        if not _confirm_offer(options, prepared, yes=yes, max_cost=max_cost):
             options.screen.note("Nothing was offered or spent.")
             return 2
         with track_charge(options, session, own_key):
@@ -122,13 +123,18 @@ def offer(
     return None
 
 
-def _confirm_offer(options: Options, planned: OfferPlan, *, yes: bool, max_cost: str | None) -> bool:
+def _confirm_offer(
+    options: Options, prepared: PreparedRelease[OfferPlan, Offer], *, yes: bool, max_cost: str | None
+) -> bool:
     """Return whether the price may be paid, after printing the plan's notes."""
+    planned = prepared.plan
     for note in planned.notes:  # whether it can work is printed before payment, also without a confirmation
         options.screen.warn(clean_lines(note))
     price = price_words(planned)
     what = f"A release of {planned.schema.name}'s sums costs {price}. Using it is free."
-    return confirm_price(options, price, what=what, question="Release them?", yes=yes, max_cost=max_cost)
+    return confirm_price(
+        options, price, what=what, question="Release them?", yes=yes, max_cost=max_cost, prepared=prepared
+    )
 
 
 def add(
@@ -222,7 +228,7 @@ def find(
                 else:
                     show_plan(options.screen, planned, left)
                 return None
-            if not _confirm_offer(options, prepared.plan, yes=yes, max_cost=max_cost):
+            if not _confirm_offer(options, prepared, yes=yes, max_cost=max_cost):
                 options.screen.note("Nothing was requested or spent.")
                 return 2
         elif dry:

@@ -90,7 +90,9 @@ def release(
             raise RequestError(f"{place} already exists.", fix="choose another file with -o")
         price = price_words(planned)
         what = f"A release of {spec.table} costs {price}. Learning from it is free."
-        if not confirm_price(options, price, what=what, question="Release it?", yes=yes, max_cost=max_cost):
+        if not confirm_price(
+            options, price, what=what, question="Release it?", yes=yes, max_cost=max_cost, prepared=prepared
+        ):
             options.screen.note("Nothing was released or spent.")
             return 2
         with track_charge(options, session, own_key):

@@ -156,7 +156,9 @@ def build(
             return None
         price = price_words(planned)
         what = f"A sketch of {spec.table} costs {price}. Queries to it are free."
-        if not confirm_price(options, price, what=what, question="Build it?", yes=yes, max_cost=max_cost):
+        if not confirm_price(
+            options, price, what=what, question="Build it?", yes=yes, max_cost=max_cost, prepared=prepared
+        ):
             options.screen.note("Nothing was built or spent.")
             return 2
         with track_charge(options, session, own_key):

@@ -12,7 +12,7 @@ from siloquent.explore.estimate.reconstruct import EstimatedRows, compute_step, 
 from siloquent.explore.plan.bounds import Part, list_parts
 from siloquent.explore.plan.cells.distinct import describe_distinct
 from siloquent.explore.plan.explain import describe_rows_left_out
-from siloquent.explore.plan.promise import describe_default, describe_promise, describe_unit
+from siloquent.explore.plan.promise import describe_default, describe_promise, describe_unit, name_rows
 from siloquent.explore.spec import Answer, AnswerAccuracy, AnswerCost, AnswerReceipt, render
 from siloquent.explore.spec.answers.answer import ItemAccuracy, find_weakest
 from siloquent.explore.spec.query import Accuracy
@@ -103,12 +103,12 @@ def _build_items(progress: QueryProgress) -> tuple[ItemAccuracy, ...]:
     """Build the accuracy of each aggregate, if it was fixed in advance."""
     query, errors = progress.course.query, _collect_values(progress)
     asked = query.promise.bounds if isinstance(query.promise, Accuracy) else ()
-    items = []
+    items, rows = [], name_rows(query, progress.course.schema)
     for place, item in enumerate(query.items):
         (first, *more) = list_parts(item.aggregate, progress.course.schema)
         known = errors[first].error if first in errors and not more else None
         error = Fraction(asked[place].error) if more and asked else known
-        items.append(ItemAccuracy(item.column, error, describe_unit(item.aggregate, item.aggregate)))
+        items.append(ItemAccuracy(item.column, error, describe_unit(item.aggregate, item.aggregate, rows=rows)))
     return tuple(items)
 
 

@@ -91,7 +91,10 @@ class Plan:
         """The unit of alpha."""
         if self.compiled.distinct is not None:
             return f"values of {self.compiled.distinct.attribute}"
-        return f"units of {self.compiled.attribute}" if self.compiled.attribute else "rows"
+        if self.compiled.attribute:
+            return f"units of {self.compiled.attribute}"
+        unit = self.schema.unit
+        return "rows" if self.schema.grouped is None else f"persons ({unit.of or unit.column})"
 
     @property
     def promise(self) -> str:

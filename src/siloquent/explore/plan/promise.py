@@ -61,20 +61,25 @@ def _describe_item(
         (part,) = list_parts(aggregate, schema)
         if part not in errors:
             return "not asked"
-        unit = describe_unit(aggregate, part)
+        unit = describe_unit(aggregate, part, rows=name_rows(query, schema))
         return f"no value is more than {_format_number(errors[part])} {unit} off"
     promise = query.promise
     if not isinstance(promise, Accuracy):
         return "every value lies in its interval"
-    least = "" if promise.at_least is None else f" of {promise.at_least:,} rows or more"
+    least = "" if promise.at_least is None else f" of {promise.at_least:,} {name_rows(query, schema)} or more"
     which = f"in groups{least}" if least else "in groups that are large enough for it"
     error = format_number(promise.bounds[place].error)
     return f"no value is more than {error} off {which}, and every one lies in its interval"
 
 
-def describe_unit(aggregate: Aggregate, part: Aggregate) -> str:
+def name_rows(query: Query, schema: TableSchema) -> str:
+    """Return the word for what is counted: a subquery by person has one row for each."""
+    return "rows" if query.per_unit is None else f"persons ({schema.unit.of or schema.unit.column})"
+
+
+def describe_unit(aggregate: Aggregate, part: Aggregate, *, rows: str = "rows") -> str:
     """Describe the unit of the error of ``aggregate``, which is measured as ``part``."""
-    words = {Count: "rows", Quantile: "rows of rank"}
+    words = {Count: rows, Quantile: f"{rows} of rank"}
     kind = "values" if isinstance(aggregate, Distinct) else "units"
     return words.get(type(aggregate)) or f"{kind} of {part.attribute}"  # type: ignore[union-attr]
 

@@ -8,18 +8,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
 
 from siloquent.errors import AccuracyUnreachable, RequestError
-from siloquent.explore.plan.bounds import Bounds, Part, build_row_count, compute_bounds, compute_half_range, list_parts
+from siloquent.explore.plan.averages import find_count, find_later, find_promised_rows, find_sure_rows, get_error
+from siloquent.explore.plan.bounds import Bounds, Part, compute_bounds, compute_half_range, list_parts
 from siloquent.explore.plan.cells.distinct import check_distinct
+from siloquent.explore.plan.limits import are_lifted, was_paid
 from siloquent.explore.plan.planner import (
     Plan,
     compile_query,
     compute_allowed_cost,
-    compute_error_bound,
     is_affordable,
     plan,
 )
@@ -27,7 +29,7 @@ from siloquent.explore.plan.public_joins import check_joined
 from siloquent.explore.plan.quantiles import merge_quantiles, plan_quantile
 from siloquent.explore.plan.replaced_rows import combine_events, compose_events
 from siloquent.explore.plan.unit_rows import extend_schema
-from siloquent.explore.spec.aggregates import Aggregate, Average, Count, Distinct, Moment, Quantile, Sum
+from siloquent.explore.spec.aggregates import Aggregate, Average, Count, Distinct, Quantile, Sum
 from siloquent.explore.spec.derived import Measured
 from siloquent.explore.spec.language.render import render_aggregate, render_offer
 from siloquent.explore.spec.language.render_conditions import render_expression
@@ -37,8 +39,6 @@ from siloquent.fixes import AskWith
 from siloquent.privacy import Composed, Cost, Event, get_accountant
 from siloquent.schema import TableSchema
 
-ROUGH = 10
-"""The factor by which a declared size may be wrong before results contradict it."""
 _DIGITS = 12
 _COARSER = 4
 _ROUNDING = 1 - Fraction(1, 2**12)
@@ -169,9 +169,28 @@ def _build_plan(query: Query, schema: TableSchema, left: Cost) -> QueryPlan:
         choice = _build_choice(query, schema)
         first = PlanStep((plan(choice, schema, left=left),))
         return QueryPlan(query, schema, first, left, _plan_values(query, schema, None, left))
-    later = _find_later(query, schema)
-    if not later:
-        return _plan_in_turn(query, schema, left, None)
+    if not find_later(query, schema):
+        return _plan_at_once(query, schema, left, find_promised_rows(query, schema))
+    sure = find_sure_rows(query, schema)
+    if sure is None:
+        return _plan_counting_first(query, schema, left)
+    if not are_lifted():
+        return _plan_at_once(query, schema, left, sure)
+    with suppress(AccuracyUnreachable):
+        counting = _plan_counting_first(query, schema, left)
+        if was_paid(counting.first.event):  # by a version that counted first here, too
+            return counting
+    return _plan_at_once(query, schema, left, sure)
+
+
+def _plan_at_once(query: Query, schema: TableSchema, left: Cost, rows: Fraction | None) -> QueryPlan:
+    """Plan all parts in one step, for groups of ``rows`` rows."""
+    return QueryPlan(query, schema, _plan_step(query, schema, _merge_bounds(query, schema, rows), left), left)
+
+
+def _plan_counting_first(query: Query, schema: TableSchema, left: Cost) -> QueryPlan:
+    """Plan counts first, for averages of groups as small as the budget allows."""
+    find_promised_rows(query, schema)  # refuses what declares no size
     sizes = list(_compute_group_sizes(query, schema))
     for size in sizes[:-1]:
         try:
@@ -194,16 +213,14 @@ def _compute_group_sizes(query: Query, schema: TableSchema) -> Iterator[Fraction
     yield size
 
 
-def _plan_in_turn(query: Query, schema: TableSchema, left: Cost, size: Fraction | None) -> QueryPlan:
-    """Plan all parts in one step; or counts first, exact enough for averages of groups of ``size`` rows."""
-    asked = _merge_bounds(query, schema, _find_promised_rows(query, schema), size)
-    later = _find_later(query, schema)
+def _plan_in_turn(query: Query, schema: TableSchema, left: Cost, size: Fraction) -> QueryPlan:
+    """Plan counts first, exact enough for averages of groups of ``size`` rows."""
+    asked = _merge_bounds(query, schema, None, size)
+    later = find_later(query, schema)
     first = _plan_step(query, schema, {part: bound for part, bound in asked.items() if part not in later}, left)
-    if not later:
-        return QueryPlan(query, schema, first, left)
     counted = _index_by_part(first)
     worst: dict[Part, Fraction | None] = {
-        moment: compute_half_range(schema.domain[moment.attribute]) * counted[_find_count(moment, schema)].alpha
+        moment: compute_half_range(schema.domain[moment.attribute]) * counted[find_count(moment, schema)].alpha
         for moment in later
     }
     return QueryPlan(query, schema, first, left, _plan_step(query, schema, worst, left))
@@ -227,100 +244,21 @@ def plan_second_step(
         return _plan_values(query, schema, tuple(chosen), left) if chosen else None
     bounds: dict[Part, Fraction | None] = {}
     planned = _index_by_part(course.first)
-    for moment, error in _find_later(query, schema).items():
+    for moment, error in find_later(query, schema).items():
         attribute = schema.domain[moment.attribute]
-        counts = found[_find_count(moment, schema)]
-        lost = compute_half_range(attribute) * planned[_find_count(moment, schema)].alpha
+        counts = found[find_count(moment, schema)]
+        lost = compute_half_range(attribute) * planned[find_count(moment, schema)].alpha
         # If the count uses more than half of the error of a small group, the sum is not made finer than in
         # the worst case; if all groups are that small, their averages are still returned, with wide intervals.
         bounds[moment] = min((error * count - lost for count in counts if error * count >= 2 * lost), default=lost)
     return _plan_step(query, schema, bounds, left)
 
 
-def describe_sizes(course: QueryPlan) -> tuple[str, ...]:
-    """Describe from which group size on averages keep their ERROR, if the query leaves that to the plan."""
-    query, schema, promise = course.query, course.schema, course.query.promise
-    if not isinstance(promise, Accuracy) or promise.at_least is not None:
-        return ()
-    counted, rows = _index_by_part(course.first), None
-    if query.chooses_by_another:
-        rows = _find_promised_rows(query, schema)
-    found = []
-    for item in query.items:
-        if not isinstance(item.aggregate, Average):
-            continue
-        attribute, error = (
-            schema.domain[item.aggregate.attribute],
-            promise.bounds[query.aggregates.index(item.aggregate)].error,
-        )
-        if rows is None:
-            alpha = counted[_find_count(item.aggregate, schema)].alpha
-            least = math.ceil(2 * compute_half_range(attribute) * alpha / Fraction(error) + alpha)
-        else:
-            least = math.ceil(rows)
-        found.append(
-            f"{item.column}: ERROR {format_number(error)} holds in groups of {least:,} rows or more; smaller ones have "
-            "wider intervals"
-        )
-    return tuple(found)
-
-
-def _find_count(of: Moment | Average, schema: TableSchema) -> Count | Moment:
-    """Find the count of the rows whose numbers ``of`` adds up."""
-    return replace(build_row_count(schema.domain[of.attribute]), test=of.test)
-
-
-def _find_later(query: Query, schema: TableSchema) -> dict[Moment, Fraction]:
-    """Find the sums that wait for a count, and the errors of their averages."""
-    promise = query.promise
-    if not isinstance(promise, Accuracy) or promise.at_least is not None or query.chooses_by_another:
-        return {}
-    asked = zip(query.bounded, promise.bounds, strict=True)
-    return {
-        Moment(schema.domain[one.attribute].name, 1, test=one.test): Fraction(bound.error)
-        for one, bound in asked
-        if isinstance(one, Average) and list_parts(one, schema)
-    }
-
-
-def _find_promised_rows(query: Query, schema: TableSchema) -> Fraction | None:
-    """Return the minimum group size for which averages and variances keep their error; None: not known yet."""
-    promise = query.promise
-    if not isinstance(promise, Accuracy):
-        return None
-    if promise.at_least is not None:
-        if schema.size_hint is not None and promise.at_least > schema.size_hint * ROUGH:
-            raise RequestError(
-                f"No group has {promise.at_least:,} rows: {schema.name!r} has about {schema.size_hint:,} in total.",
-                fix=f"FOR AT LEAST {max(schema.size_hint // 10, 1)} ROWS",
-            )
-        return Fraction(promise.at_least)
-    averages = [one for one in query.aggregates if isinstance(one, Average)]
-    if not averages:
-        return None
-    if query.having is not None and query.chooses_by_another:
-        least = Fraction(query.having.threshold) - _get_error(query, len(query.bounded) - 1, schema)
-        # The rows of a group that pass another test may be fewer than those that HAVING counts.
-        others = [one for one in averages if one.test not in (None, getattr(query.having.of, "test", None))]
-        if not isinstance(query.having.of, Count) or least < 1 or others:
-            raise RequestError(
-                "AVG cannot derive a minimum group size from this HAVING.",
-                fix="FOR AT LEAST 5000 ROWS, or HAVING COUNT(*) > 1000 with a smaller error",
-            )
-        return least
-    if schema.size_hint is None:
-        raise RequestError(
-            "AVG needs a minimum group size; the table declares no size_hint.",
-            fix="FOR AT LEAST 5000 ROWS, or size_hint = 10000 under [table]",
-        )
-    return None
-
-
 def _merge_bounds(query: Query, schema: TableSchema, rows: Fraction | None, size: Fraction | None = None) -> Bounds:
     """Merge the parts of all the query's aggregates, each at the smallest error that any of them needs."""
     bounds: dict[Part, Fraction | None] = {}
     for place, aggregate in enumerate(query.aggregates):
-        error = _get_error(query, place, schema) if isinstance(query.promise, Accuracy) else None
+        error = get_error(query, place, schema) if isinstance(query.promise, Accuracy) else None
         for part, bound in _compute_bounds(aggregate, error, schema, rows, size).items():
             known = bounds.get(part)
             bounds[part] = bound if known is None or bound is None else min(known, bound)
@@ -339,24 +277,18 @@ def _compute_bounds(
     return {count: rough, total: None}
 
 
-def _get_error(query: Query, place: int, schema: TableSchema) -> Fraction:
-    assert isinstance(query.promise, Accuracy)
-    bound = query.promise.bounds[place]
-    return compute_error_bound(Accuracy(bound.error, percent=bound.percent), schema)
-
-
 def _build_choice(query: Query, schema: TableSchema) -> Query:
     """Build the iceberg query that comes first."""
     assert query.having is not None
     assert isinstance(query.having.of, (Count, Distinct, Sum))
-    error = _get_error(query, len(query.bounded) - 1, schema) if isinstance(query.promise, Accuracy) else None
+    error = get_error(query, len(query.bounded) - 1, schema) if isinstance(query.promise, Accuracy) else None
     asked = _build_simple(query, schema, query.having.of, error)
     return replace(asked, having=replace(query.having, of=None), shows_values=False)
 
 
 def _plan_values(query: Query, schema: TableSchema, chosen: tuple[int, ...] | None, left: Cost) -> PlanStep:
     """Plan the aggregates of the chosen groups, or in the worst case (if unknown yet) of all groups."""
-    asked = _merge_bounds(query, schema, _find_promised_rows(query, schema))
+    asked = _merge_bounds(query, schema, find_promised_rows(query, schema))
     return _plan_step(query, schema, asked, left, chosen)
 
 

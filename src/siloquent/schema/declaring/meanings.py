@@ -26,7 +26,10 @@ _WORDS = {
     **dict.fromkeys(("datetime", "timestamp", "time", "moment"), "datetime"),
     **dict.fromkeys(("id", "key", "uuid", "identifier"), "id"),
     **dict.fromkeys(("text", "free text", "note"), "text"),
-    **dict.fromkeys(("yes/no", "boolean", "bool", "y/n", "true/false", "0/1", "flag"), "boolean"),
+    **dict.fromkeys(
+        ("yes/no", "boolean", "bool", "y/n", "true/false", "0/1", "flag", "1/0", "false/true", "no/yes", "n/y"),
+        "boolean",
+    ),
     **dict.fromkeys(("category", "categories", "list", "values", "enum", "factor", "varchar", "string"), "category"),
     **dict.fromkeys(("code", "codes"), "codes"),
 }
