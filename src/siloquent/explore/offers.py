@@ -97,7 +97,7 @@ class Offers:
 
     @cached_property
     def left(self) -> Cost:
-        """What is left to this session."""
+        """The remaining budget of this session."""
         return self.session.get_remaining(self.asked.table)
 
     @property
