@@ -17,7 +17,7 @@ Constant = int | Decimal | str | bool | date | datetime | None
 CompareOp = Literal["=", "!=", "<", "<=", ">", ">="]
 ArithmeticOp = Literal["+", "-", "*", "/", "//", "%"]
 FUNCTIONS = (
-    *("abs", "sign", "round", "floor", "ceil"),
+    *("abs", "sign", "round", "floor", "ceil", "sqrt", "ln", "log10", "exp"),
     *("year", "quarter", "month", "day", "hour", "minute", "dayofweek", "week", "dayofyear"),
     *("lower", "upper", "trim", "ltrim", "rtrim", "length"),
 )
@@ -57,7 +57,7 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Arithmetic:
-    """``left op right`` of numbers; ``/`` takes a constant divisor, ``//`` and ``%`` by zero give NULL."""
+    """``left op right`` of numbers; ``/`` by an attribute is rounded, ``//`` and ``%`` by zero give NULL."""
 
     left: Expression
     op: ArithmeticOp

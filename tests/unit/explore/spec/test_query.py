@@ -70,7 +70,7 @@ WRONG = {
     "no keys": lambda: GroupBy(()),
     "sixty-five keys": lambda: GroupBy(tuple(Column(f"a{i}") for i in range(65))),
     "a key without attribute": lambda: GroupBy((Value(3),)),
-    "an unknown function": lambda: GroupBy((Call("sqrt", Column("a")),)),
+    "an unknown function": lambda: GroupBy((Call("cbrt", Column("a")),)),
     "no predicates": lambda: Predicates(()),
     "a comparison with NULL": lambda: Predicates((Compare(Column("a"), "=", Value(None)),)),
     "a comparison of constants": lambda: Predicates((Compare(Value(1), "=", Value(1)),)),

@@ -253,3 +253,25 @@ def _compare_with_bound(numerators: NDArray[Any], op: CompareOp, bound: Fraction
         return np.full(numerators.shape, op == "!=")
     nearest = math.ceil(bound) if op in ("<", ">=") else math.floor(bound)
     return np.asarray(COMPARE[op](numerators, min(max(nearest, -MOST), MOST)), dtype=bool)
+
+
+_ROUNDED: dict[str, Callable[[NDArray[np.float64]], NDArray[np.float64]]] = {
+    "sqrt": np.sqrt, "ln": np.log, "log10": np.log10, "exp": np.exp
+}  # fmt: skip
+ROUNDED_PLACES = 6
+
+
+def compute_rounded(values: Values, function: str) -> Values:
+    """Compute a function of numbers to six decimal places; unknown where it has no value, such as a root of -1.
+
+    Raises:
+        RequestError: a result exceeds 2^53 such steps.
+    """
+    with np.errstate(all="ignore"):
+        found = _ROUNDED[function](values.data.astype(np.float64) / values.denominator)
+    known = values.known & np.isfinite(found)
+    steps = np.where(known, found, 0.0) * 10**ROUNDED_PLACES
+    if np.abs(steps).max(initial=0.0) >= MOST:
+        raise RequestError(f"{function} of the largest declared value is too large.", fix="choose rows by WHERE")
+    data = np.rint(steps).astype(np.int64)
+    return Values(data, known, "number", denominator=10**ROUNDED_PLACES, fractional=True)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import date, datetime
 from decimal import Decimal
 from fractions import Fraction
-from functools import singledispatch
+from functools import partial, singledispatch
 from typing import Any
 
 import numpy as np
@@ -36,6 +36,7 @@ from siloquent.explore.plan.cells.numbers import (
     compare_numbers,
     compute_absolute,
     compute_arithmetic,
+    compute_rounded,
     compute_sign,
     is_fraction,
     round_to_places,
@@ -176,6 +177,7 @@ _OF_NUMBERS: dict[str, Callable[[Values], Values]] = {
     "round": round_values,
     "floor": lambda values: round_values(values, "floor"),
     "ceil": lambda values: round_values(values, "ceil"),
+    **{name: partial(compute_rounded, function=name) for name in ("sqrt", "ln", "log10", "exp")},
 }
 
 

@@ -24,6 +24,7 @@ from siloquent.explore.plan.computed.narrowing import Cells
 from siloquent.explore.plan.computed.plainness import find_plain_attribute, is_plain
 from siloquent.explore.plan.computed.values import (
     EPOCH,
+    LARGEST,
     PlannedValue,
     compute_common_step,
     join_texts,
@@ -57,6 +58,7 @@ from siloquent.explore.spec.predicate import (
     find_truth,
 )
 from siloquent.schema import Domain
+from siloquent.schema.attribute import MAX_FROM_ZERO, MAX_STEPS
 from siloquent.schema.computed import (
     KNOWN,
     NULL,
@@ -81,6 +83,8 @@ from siloquent.schema.computed import (
 _DAY = 86_400
 _UNITS: dict[str, int] = {"day": _DAY, "hour": 3_600, "minute": 60, "second": 1}
 """The seconds of units of differences. Engines count weeks in several ways."""
+_MAX_PLACES = 6
+"""The most decimal places of a quotient."""
 MAX_LOOKED_UP = 4_000_000
 """The most entries of all lookups of a question, of 17 bytes each."""
 
@@ -193,7 +197,7 @@ class Compiler:
             raise RequestError(f"{expression.op} takes numbers, not {left.kind} and {right.kind}.")
         is_nullable = left.is_nullable or right.is_nullable
         if expression.op == "/":
-            return _divide(left, right, text, render_expression(expression.left))
+            return _divide(left, right, text)
         if expression.op == "*":
             corners = [a * b for a in (left.low, left.high) for b in (right.low, right.high)]
             low, high, step = min(corners), max(corners), left.step * right.step
@@ -430,19 +434,50 @@ def _divides_by_attribute(expression: Expression) -> bool:
     return is_quotient and bool(list_attributes(expression.right))  # type: ignore[union-attr]
 
 
-def _divide(left: PlannedValue, right: PlannedValue, text: str, dividend: str) -> PlannedValue:
+def _divide(left: PlannedValue, right: PlannedValue, text: str) -> PlannedValue:
     """Plan a quotient by a constant: the same whole numbers, in other steps."""
     divisor = right.constant
     if not isinstance(divisor, Fraction):
-        raise RequestError(
-            f"{text[:200]} divides by an attribute, so its values would not lie on a grid.", fix=f"SUM({dividend})"
-        )
+        return _divide_rounded(left, right, text)
     if not divisor:
         raise RequestError(f"{text[:200]} divides by 0.", fix="divide by another number")
     if divisor > 0:
         return replace(left, step=left.step / divisor, constant=None)
     node = Scale(left.node, -1)
     return replace(left, node=node, low=-left.high, high=-left.low, step=left.step / -divisor, constant=None)
+
+
+def _divide_rounded(left: PlannedValue, right: PlannedValue, text: str) -> PlannedValue:
+    """Plan a quotient by a number that cannot be 0, rounded to at most six decimal places, halves away from 0.
+
+    Raises:
+        RequestError: the divisor may be 0, or no number of places fits.
+    """
+    if right.low <= 0 <= right.high:
+        raise RequestError(
+            f"{text[:200]} divides by a number that may be 0 by its declaration and the conditions.",
+            fix="WHERE with a condition on the divisor that leaves 0 out, such as distance > 0",
+        )
+    if right.high < 0:
+        left, right = _negate(left), _negate(right)
+    for places in range(_MAX_PLACES, -1, -1):
+        step = Fraction(1, 10**places)
+        ratio = left.step / (right.step * step)
+        up, down = 2 * ratio.numerator, 2 * ratio.denominator
+        largest = up * max(abs(left.low), abs(left.high)) + down * right.high
+        ends = [Fraction(a, b) * ratio for a in (left.low, left.high) for b in (right.low, right.high)]
+        low, high = math.floor(min(ends) + Fraction(1, 2)) - 1, math.ceil(max(ends) - Fraction(1, 2)) + 1
+        if largest < LARGEST and high - low < MAX_STEPS and max(abs(low), abs(high)) <= MAX_FROM_ZERO:
+            half = Combine(Absolute(left.node, sign=True), "*", Scale(right.node, down // 2))
+            node = Combine(Combine(Scale(left.node, up), "+", half), "//", Scale(right.node, down))
+            low, high = max(low, math.floor(min(ends))), min(high, math.ceil(max(ends)))
+            return PlannedValue(node, "number", low, high, step, is_nullable=left.is_nullable or right.is_nullable)
+    require_fits(largest, largest, text)
+    raise RequestError(f"{text[:200]} has too many values to be summed.", fix="declare a coarser grid")
+
+
+def _negate(value: PlannedValue) -> PlannedValue:
+    return replace(value, node=Scale(value.node, -1), low=-value.high, high=-value.low)
 
 
 def _choose(tests: Sequence[Node], values: Sequence[PlannedValue], text: str) -> PlannedValue:

@@ -16,7 +16,7 @@ from siloquent.explore.spec.predicate import FUNCTIONS, Arithmetic, Call, Expres
 ReadValue = Callable[[Cursor], Expression]
 _SAME = {
     **{"ceiling": "ceil", "substr": "substring", "len": "length", "ucase": "upper", "lcase": "lower"},
-    **{"char_length": "length", "character_length": "length", "pow": "power", "weekofyear": "week"},
+    **{"char_length": "length", "character_length": "length", "pow": "power", "weekofyear": "week", "log": "log10"},
     **{"datediff": "date_diff", "timestamp_diff": "date_diff", "to_char": "strftime", "format_date": "strftime"},
 }
 _TO_CHAR = (("YYYY", "%Y"), ("MM", "%m"), ("DD", "%d"), ("HH24", "%H"), ("MI", "%M"), ("SS", "%S"))

@@ -1,0 +1,94 @@
+"""Quotients of attributes, roots and logarithms of rows: what Fraction and math say, rounded, for all cells."""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from siloquent.errors import RequestError
+from siloquent.explore.plan.computed.attributes import build_value_attribute
+from siloquent.explore.spec.language.parse import parse_expression
+from siloquent.schema import Attribute, Domain
+from siloquent.schema.computed import KNOWN
+
+GRIDS = ["1", "0.5", "0.01", "0.3", "7"]
+
+
+def build_attribute(name: str, grid: str, first: int, steps: int) -> Attribute:
+    step = Decimal(grid)
+    return Attribute(name, "real", lo=first * step, hi=(first + steps) * step, grid=step, null="cell")
+
+
+def round_half_away(value: Fraction) -> int:
+    return int(abs(value) + Fraction(1, 2)) * (1 if value >= 0 else -1)
+
+
+@given(
+    st.sampled_from(GRIDS), st.integers(-60, 60), st.integers(0, 30),
+    st.sampled_from(GRIDS), st.sampled_from([1, 2, 9, 1000, -40, -1001]), st.integers(0, 30),
+)  # fmt: skip
+def test_a_quotient_is_the_exact_one_rounded(
+    grid: str, first: int, steps: int, other_grid: str, other_first: int, other_steps: int
+) -> None:
+    a, b = build_attribute("a", grid, first, steps), build_attribute("b", other_grid, other_first, other_steps)
+    made = build_value_attribute(parse_expression("a / b"), Domain((a, b)), {})
+    assert made.computed is not None
+    rows, others = map(np.ravel, np.meshgrid(np.arange(-1, a.size), np.arange(-1, b.size)))
+    found = made.computed.node.evaluate({"a": rows, "b": others})
+    step = Fraction(made.grid or 1)
+    for place, (one, two) in enumerate(zip(rows.tolist(), others.tolist(), strict=True)):
+        if 0 <= one < a.steps and 0 <= two < b.steps:
+            exact = (first + one) * Fraction(grid) / ((other_first + two) * Fraction(other_grid))
+            assert found.states[place] == KNOWN
+            assert found.data[place] == round_half_away(exact / step)
+            assert Fraction(made.lo) <= found.data[place] * step <= Fraction(made.hi)  # type: ignore[arg-type]
+        else:
+            assert found.states[place] != KNOWN
+    assert step <= Fraction(1, 10**6)
+
+
+@pytest.mark.parametrize("text", ["a / b", "a / (b - 3)", "1 / b", "a / (0 - b)"])
+def test_a_divisor_that_may_be_zero_is_refused(text: str) -> None:
+    domain = Domain((build_attribute("a", "1", 0, 9), build_attribute("b", "1", 0, 9)))
+    with pytest.raises(RequestError, match="may be 0") as refused:
+        build_value_attribute(parse_expression(text), domain, {})
+    assert refused.value.fix
+
+
+def test_conditions_leave_zero_out() -> None:
+    domain = Domain((build_attribute("a", "1", 0, 9), build_attribute("b", "1", 0, 9)))
+    made = build_value_attribute(parse_expression("a / b"), domain, {"b": (2, 9)})
+    assert (made.lo, made.hi) == (0, Decimal("4.5"))
+
+
+@given(
+    st.sampled_from(["sqrt", "ln", "log10", "exp"]), st.sampled_from(GRIDS), st.integers(-20, 20), st.integers(0, 30)
+)
+def test_functions_are_those_of_math_rounded(function: str, grid: str, first: int, steps: int) -> None:
+    a = build_attribute("a", grid, first, steps)
+    compute = {"sqrt": math.sqrt, "ln": math.log, "log10": math.log10, "exp": math.exp}[function]
+    limit = Fraction(12)
+    if function == "exp" and max(abs(first), abs(first + steps)) * Fraction(grid) > limit:
+        return
+    try:
+        made = build_value_attribute(parse_expression(f"{function}(a)"), Domain((a,)), {})
+    except RequestError:  # none of the values has a root or a logarithm
+        assert function != "exp"
+        assert (first + steps) * Fraction(grid) <= 0
+        return
+    assert made.computed is not None
+    cells = np.arange(a.size)
+    found = made.computed.node.evaluate({"a": cells})
+    for cell in range(a.steps):
+        value = float((first + cell) * Fraction(grid))
+        if (value < 0 and function == "sqrt") or (value <= 0 and function in ("ln", "log10")):
+            assert found.states[cell] != KNOWN
+        else:
+            assert found.states[cell] == KNOWN
+            assert float(found.data[cell] * Fraction(made.grid or 1)) == pytest.approx(compute(value), abs=6e-7)
