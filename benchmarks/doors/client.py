@@ -45,7 +45,7 @@ def generated() -> Iterator[Row]:
         workspace = soak_workspace(folder / "w")
         text = token(workspace, "ana")
         with running(workspace) as server:
-            document = httpx.get(f"{server.address}/openapi.json").json()
+            document = httpx.get(f"{server.address}/openapi.json", timeout=120).json()
             said = _generate(found, document, folder)
             walked = subprocess.run(
                 [str(Path(found).resolve().parent / "python"), str(SCRIPT), server.address],

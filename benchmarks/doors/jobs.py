@@ -228,7 +228,8 @@ def job_workspace(folder: Path) -> Path:
     return folder
 
 
-def _publish_offer(folder: Path) -> None:
+def publish_offer(folder: Path) -> None:
+    """Make the offer of ``SPECS`` and publish it in the workspace's catalogue."""
     from siloquent.api import open_session
     from siloquent.search import parse_spec
 
@@ -247,7 +248,7 @@ def job_kills(kills: int, seconds: float = math.inf) -> Iterator[Row]:
     with folder_on_disk() as outer, small_disk(outer) as disk:
         failures = [name for name in FAILURES if name != "disk full" or disk is not None]
         folder = job_workspace((disk or outer) / "w")
-        _publish_offer(folder)
+        publish_offer(folder)
         before = _reserved(folder)
         text = token(folder, "ana")
         told: Counter[str] = Counter()

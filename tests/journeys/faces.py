@@ -22,9 +22,12 @@ class Awaited:
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._inner, name)
-        if name in ("ledger", "sketch", "synth", "search", "share"):
+        if name in ("ledger", "sketch", "synth", "search", "share", "discover"):
             return Awaited(found, self._loop)
         return self._called(found) if callable(found) else found
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._called(self._inner)(*args, **kwargs)
 
     def _called(self, verb: Callable[..., Any]) -> Callable[..., Any]:
         def called(*args: Any, **kwargs: Any) -> Any:

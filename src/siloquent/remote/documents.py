@@ -148,6 +148,38 @@ class JobPlan(ApiDocument):
     table = DocumentField(read_optional(read_text))
 
 
+class Discovery(ApiDocument):
+    """The keys or bounds that a discovery found (``siloquent/discovery/1``), and the ``declaration`` that uses them.
+
+    ``kind``: keys or bounds. ``name``: of the released domain at the server. ``lo``, ``hi``: None if noise hides them.
+    """
+
+    table = DocumentField(read_text)
+    column = DocumentField(read_text)
+    kind = DocumentField(read_text)
+    name = DocumentField(read_text)
+    lo = DocumentField(read_optional(read_text))
+    hi = DocumentField(read_optional(read_text))
+    declaration = DocumentField(read_text, shown=False)
+    guarantee = DocumentField(read_text, shown=False)
+
+    @property
+    def discovered(self) -> tuple[str, ...]:
+        """The keys that were found; none if bounds were asked for."""
+        return tuple(map(read_text, self["keys"]))
+
+
+class FoundOffers(ApiDocument):
+    """Offers of a catalogue by their gain for a model of one's own table (``siloquent/found/1``)."""
+
+    table = DocumentField(read_text)
+    scoring = DocumentField(read_text)
+    candidates = DocumentField(read_integer)
+    ranked = DocumentField(read_many(read_object), shown=False)
+    chosen = DocumentField(read_many(read_object), shown=False)
+    model = DocumentField(read_object, shown=False)
+
+
 class ReleaseFileLine(ApiDocument):
     """A file of a release."""
 

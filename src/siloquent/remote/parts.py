@@ -6,7 +6,13 @@ from typing import TYPE_CHECKING
 
 from siloquent.remote.clients import AwaitingClient, BlockingClient
 from siloquent.remote.verbs.spending import RemoteLedgerVerbs
-from siloquent.remote.verbs.tasks import RemoteSearchVerbs, RemoteShareVerbs, RemoteSketchVerbs, RemoteSynthVerbs
+from siloquent.remote.verbs.tasks import (
+    RemoteDiscoverVerbs,
+    RemoteSearchVerbs,
+    RemoteShareVerbs,
+    RemoteSketchVerbs,
+    RemoteSynthVerbs,
+)
 
 if TYPE_CHECKING:
     from siloquent.remote.async_transport import AsyncApiTransport
@@ -65,3 +71,11 @@ class RemoteShare(RemoteShareVerbs, BlockingPart):
 
 class AsyncRemoteShare(RemoteShareVerbs, AwaitingPart):
     """Releases for other silos that a server makes; every verb is awaited."""
+
+
+class RemoteDiscover(RemoteDiscoverVerbs, BlockingPart):
+    """Discoveries that a server makes."""
+
+
+class AsyncRemoteDiscover(RemoteDiscoverVerbs, AwaitingPart):
+    """Discoveries that a server makes; every verb is awaited."""

@@ -14,11 +14,13 @@ from siloquent.remote.documents import Job
 from siloquent.remote.event_reader import EventReader
 from siloquent.remote.exchange import Link, Timeouts
 from siloquent.remote.parts import (
+    AsyncRemoteDiscover,
     AsyncRemoteLedger,
     AsyncRemoteSearch,
     AsyncRemoteShare,
     AsyncRemoteSketch,
     AsyncRemoteSynth,
+    RemoteDiscover,
     RemoteLedger,
     RemoteSearch,
     RemoteShare,
@@ -70,8 +72,13 @@ class RemoteSession(SessionVerbs, BlockingClient):
         return RemoteSynth(self._transport)
 
     @property
+    def discover(self) -> RemoteDiscover:
+        """Discoveries of values and bounds, by a call; and ``explain``."""
+        return RemoteDiscover(self._transport)
+
+    @property
     def search(self) -> RemoteSearch:
-        """Offers: ``offer``, ``explain``, ``load``."""
+        """Offers: ``offer``, ``find``, ``explain``, ``load``."""
         return RemoteSearch(self._transport)
 
     @property
@@ -127,8 +134,13 @@ class AsyncRemoteSession(SessionVerbs, AwaitingClient):
         return AsyncRemoteSynth(self._transport)
 
     @property
+    def discover(self) -> AsyncRemoteDiscover:
+        """Discoveries of values and bounds, by a call; and ``explain``."""
+        return AsyncRemoteDiscover(self._transport)
+
+    @property
     def search(self) -> AsyncRemoteSearch:
-        """Offers: ``offer``, ``explain``, ``load``."""
+        """Offers: ``offer``, ``find``, ``explain``, ``load``."""
         return AsyncRemoteSearch(self._transport)
 
     @property

@@ -9,8 +9,13 @@ from typing import Any
 import pytest
 
 from journeys.documents import faults
+from journeys.faces import FACES, session_of
 from journeys.served import WIDE, clinic_workspace, serving
+from siloquent.api import open_session
 from siloquent.cli.workspace.document_kinds import json_schema
+from siloquent.discover import DiscoveredKeys
+from siloquent.errors import RequestError, UnknownName
+from siloquent.server.repeats import build_ledger_key
 
 LISTED = '{ name = "ward", type = "category", values = ["A", "B", "=1+1", "icu"], null = "drop" }'
 TEXT = '{ name = "ward", type = "text", max_bytes = 100 }'
@@ -70,3 +75,30 @@ def test_an_owner_discovers_on_the_account_of_the_table_and_starts_no_other_job(
         for path in ("/v1/jobs", "/v1/jobs/prices"):
             refused = owner.post(path, json=sketch, headers={"Idempotency-Key": "s"})
             assert (refused.status_code, refused.json()["code"]) == (422, "request_invalid"), refused.text
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("face", FACES)
+def test_a_session_at_a_server_discovers_as_one_on_its_folder(tmp_path: Path, face: str) -> None:
+    toml = WIDE.replace(LISTED, TEXT).replace("[budget]", '[budget]\ndelta_events = "5e-7"')
+    folder = clinic_workspace(tmp_path / "clinic", toml=toml)
+    with serving(folder) as served, session_of(face, served.address, served.texts["ana"]) as ana:
+        price = ana.discover.explain("visits", "ward", epsilon="2", at_least=5)
+        assert (price.table, price["kind"]) == ("visits", "keys")
+        found = ana.discover("visits", "ward", epsilon="2", at_least=5, key="wards")
+        assert (found.kind, found.discovered, found.name) == ("keys", ("=1+1", "A", "B", "icu"), "visits-ward")
+        assert found.declaration
+        spent = ana.get_account("visits").spent
+        again = ana.discover("visits", "ward", epsilon="2", at_least=5, key="wards")
+        assert (again.to_json(), ana.get_account("visits").spent) == (found.to_json(), spent)
+        with open_session(folder, analyst="ana") as here:
+            local = here.discover("visits", "ward", epsilon="2", at_least=5, key=build_ledger_key("ana", "wards"))
+            assert isinstance(local, DiscoveredKeys)
+            assert (local.keys, here.get_account("visits").spent) == (found.discovered, spent)
+        bounds = ana.discover("visits", "cost", epsilon="2")
+        assert (bounds.kind, bounds.discovered) == ("bounds", ())
+        assert 0 <= float(bounds.lo) < float(bounds.hi) <= 1000
+        with pytest.raises(UnknownName):
+            ana.discover("visits", "nothing", epsilon="2")
+        with pytest.raises(RequestError, match=r"budget|epsilon"):
+            ana.discover("visits", "ward")

@@ -25,7 +25,7 @@ class JobVerbs(ApiClient):
         """Start work that takes longer than an answer.
 
         Args:
-            task: sketch, synth, search, share or discover.
+            task: sketch, synth, search, find, share or discover.
             spec: The task's spec, or its plain values, as in its TOML file.
             key: As in ``ask``: starting the job again with it is free, and restarts it if it has failed.
         Raises:

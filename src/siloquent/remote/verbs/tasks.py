@@ -6,19 +6,21 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from siloquent.errors import RequestError
 from siloquent.notebook import build_progress_line
 from siloquent.remote.clients import ApiClient, verb
-from siloquent.remote.documents import JobPlan
+from siloquent.remote.documents import Discovery, FoundOffers, Job, JobPlan
 from siloquent.remote.exchange import Steps, run_work
 from siloquent.remote.verbs.asking import require_key
 from siloquent.remote.verbs.jobs import JobVerbs
 from siloquent.remote.verbs.releases import ReleaseVerbs
 
 if TYPE_CHECKING:
-    from siloquent.search import Offer, OfferSpec
+    from siloquent.discover.spec import DiscoverRequest
+    from siloquent.discover.verbs import DiscoverOptions
+    from siloquent.search import Offer, OfferSpec, RequestSpec
     from siloquent.share import ShareRelease, ShareSpec
     from siloquent.sketch import Sketch, SketchSpec
     from siloquent.synth import SynthSpec
@@ -81,7 +83,7 @@ class RemoteSynthVerbs(ApiClient):
 
 
 class RemoteSearchVerbs(ApiClient):
-    """Offers: ``offer``, ``explain``, ``load``."""
+    """Offers: ``offer``, ``find``, ``explain``, ``load``."""
 
     @verb
     def offer(self, spec: OfferSpec | Plain, *, key: str | None = None, max_cost: str | None = None) -> Steps[Offer]:
@@ -93,6 +95,20 @@ class RemoteSearchVerbs(ApiClient):
             As declared for the table: charged to the token's account, once for ``key``, before a row is read.
         """
         return (yield from _run_job(self, "search", spec, key, max_cost, _load_offer))
+
+    @verb
+    def find(
+        self, spec: RequestSpec | Plain, *, key: str | None = None, max_cost: str | None = None
+    ) -> Steps[FoundOffers]:
+        """Rank the offers of the server's catalogue by their gain for one's own table; see ``siloquent.search.find``.
+
+        Raises:
+            SiloquentError: as ``siloquent.search.find`` does. Unanswered: as ``start`` does.
+        Privacy:
+            As declared for the table: charged to the token's account, once for ``key``, before a row is read.
+        """
+        job = yield from _finish_job(self, "find", spec, key, max_cost)
+        return FoundOffers((job.result or {}).get("found"))
 
     @verb
     def explain(self, spec: OfferSpec | Plain) -> Steps[JobPlan]:
@@ -132,10 +148,60 @@ class RemoteShareVerbs(ApiClient):
         return (yield from _load_release(self, release, _load_share))
 
 
+class RemoteDiscoverVerbs(ApiClient):
+    """Discoveries, by a call, and ``explain``."""
+
+    @verb
+    def __call__(
+        self,
+        table: str,
+        column: str,
+        *,
+        key: str | None = None,
+        max_cost: str | None = None,
+        **options: Unpack[DiscoverOptions],
+    ) -> Steps[Discovery]:
+        """Discover values or bounds of a column at the server, with the options of ``siloquent.discover``.
+
+        Values are kept as ``domains/NAME.toml`` in the server's workspace, and are public from then on.
+
+        Raises:
+            SiloquentError: as a discovery on a folder does. Unanswered: as ``start`` does.
+        Privacy:
+            As declared for the table: charged to the token's account, once for ``key``, before a row is read.
+        """
+        job = yield from _finish_job(self, "discover", _build_discovery(table, column, options), key, max_cost)
+        return Discovery((job.result or {}).get("discovery"))
+
+    @verb
+    def explain(self, table: str, column: str, **options: Unpack[DiscoverOptions]) -> Steps[JobPlan]:
+        """Return the price, and from how many units on a value is found. Does not read data; free."""
+        return (yield from JobVerbs.price_job(self, "discover", _build_discovery(table, column, options)))
+
+
+def _build_discovery(table: str, column: str, options: DiscoverOptions) -> DiscoverRequest:
+    from siloquent.discover.spec import DiscoverRequest
+    from siloquent.privacy.budget import Budget
+
+    budget = Budget(epsilon=options.get("epsilon"), rho=options.get("rho"))
+    chosen: dict[str, Any] = {name: value for name, value in options.items() if name not in ("epsilon", "rho")}
+    return DiscoverRequest(table, column, budget, **chosen)
+
+
 def _run_job(
     face: ApiClient, task: str, spec: object, key: str | None, max_cost: str | None, load: Callable[[Path], T]
 ) -> Steps[T]:
     """Run a job to its end and return its release."""
+    job = yield from _finish_job(face, task, spec, key, max_cost)
+    return (yield from _load_release(face, str(job.release), load))
+
+
+def _finish_job(face: ApiClient, task: str, spec: object, key: str | None, max_cost: str | None) -> Steps[Job]:
+    """Run a job to its end and return it, if it is done.
+
+    Raises:
+        SiloquentError: it failed, or was cancelled.
+    """
     key = require_key(key)
     job = yield from JobVerbs.start(face, task, spec, key=key, max_cost=max_cost)
     line = build_progress_line(task)
@@ -145,13 +211,13 @@ def _run_job(
     if job.error is not None:
         job.error.add_note(f"Job {job.id}; its key is {key!r}.")
         raise job.error
-    if job.release is None:
+    if job.state == "cancelled":
         raise RequestError(
             f"The job {job.id} was cancelled.",
             fix=f"start it again with the key {key!r}",
             spent="what it was charged stays, under its key",
         )
-    return (yield from _load_release(face, job.release, load))
+    return job
 
 
 def _load_release(face: ApiClient, release: str, load: Callable[[Path], T]) -> Steps[T]:
