@@ -21,14 +21,14 @@ def test_offers_are_found_at_a_server_as_on_its_folder(tmp_path: Path, face: str
     folder = job_workspace(tmp_path / "w")
     publish_offer(folder)
     with serving(folder) as served, session_of(face, served.address, served.texts["ana"]) as ana:
-        found = ana.search.find(SPECS["find"], key="found")
+        asked = parse_request(SPECS["find"])
+        found = ana.search.find(asked, key="found")
         assert (found.table, found.scoring, found.candidates) == ("visits", "platform", 1)
         spent = ana.get_account("visits").spent
         assert spent.amount > 0
-        assert ana.search.find(parse_request(SPECS["find"]), key="found").to_json() == found.to_json()
+        assert ana.search.find(asked, key="found").to_json() == found.to_json()
         with open_session(folder, analyst="ana") as here:
-            asked, key = parse_request(SPECS["find"]), build_ledger_key("ana", "found")
-            local = here.search.find(asked, folder / "catalogue", key=key)
+            local = here.search.find(asked, folder / "catalogue", key=build_ledger_key("ana", "found"))
             assert [one["gain"] for one in found.ranked] == [one.gain for one in local.ranked]
         assert ana.get_account("visits").spent == spent
         with pytest.raises(UnknownName):
