@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from siloquent.errors import RequestError, SiloquentError
+from siloquent.explore.outer_joins import bind_outer
 from siloquent.explore.plan.public_joins import check_joined
 from siloquent.explore.related_rows import bind_related
 from siloquent.explore.spec import Query
@@ -54,6 +55,11 @@ def _bind_linked(session: WorkspaceSession, query: Query, may_see: Callable[[str
     if not query.joins:
         return query
     names = {name.casefold(): name for name in session.list_tables()}
+    if query.is_outer:
+        two = [session.schema(names.get(one.casefold(), one)) for one in (query.table, query.joins[0])]
+        query = bind_outer(query, *two)
+        if not query.joins:
+            return query
     tables = [session.schema(names.get(one.casefold(), one)) for one in (query.table, *query.joins)]
     try:
         relation = session.schema(name_relation(tables))

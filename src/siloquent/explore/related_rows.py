@@ -12,9 +12,10 @@ import numpy as np
 from siloquent.errors import RequestError, UnknownName
 from siloquent.explore.plan.cells.distinct import list_groups
 from siloquent.explore.plan.cells.predicates import compile_workload
-from siloquent.explore.plan.related import is_unit_pair, list_key_pairs
+from siloquent.explore.plan.related import is_unit_pair, list_key_pairs, names_unit
 from siloquent.explore.plan.row_tests import ANY_ACCURACY
 from siloquent.explore.spec import Query
+from siloquent.explore.spec.aggregates import Count, name_column
 from siloquent.explore.spec.language.refusals import quote_name
 from siloquent.explore.spec.language.render import attach_related, render_offer
 from siloquent.explore.spec.language.render_conditions import render_predicate
@@ -22,12 +23,12 @@ from siloquent.explore.spec.language.select.views import join_conditions
 from siloquent.explore.spec.members import list_fields
 from siloquent.explore.spec.name_resolution import resolve_predicate
 from siloquent.explore.spec.normal_form import iter_expressions, list_attributes
-from siloquent.explore.spec.predicate import And, Column, Compare, InList, Not, Or, Predicate
-from siloquent.explore.spec.query import EVERY_ROW, Accuracy, Join
-from siloquent.explore.spec.related import Related, is_related
+from siloquent.explore.spec.predicate import And, Column, Compare, InList, IsNull, Not, Or, Predicate
+from siloquent.explore.spec.query import EVERY_ROW, Accuracy, Item, Join
+from siloquent.explore.spec.related import Related, is_related, name_related
 from siloquent.fixes import AskWith
 from siloquent.schema.linked.related import name_with_related
-from siloquent.schema.table import TILDE, TableSchema
+from siloquent.schema.table import PLUS, TILDE, TableSchema
 
 MAX_LISTED = 20_000
 """The most characters of a list of public keys."""
@@ -46,6 +47,7 @@ def bind_related(session: WorkspaceSession, query: Query, *, may_see: Callable[[
         RequestError: a table has not the same persons, or is tied to the rows otherwise than by these or by a link.
         UnknownName, SchemaError: as for ``session.schema``.
     """
+    query = _test_ids(session, query)
     if not query.related:
         return query
     names = {name.casefold(): name for name in session.list_tables() if may_see(name)}
@@ -57,6 +59,8 @@ def bind_related(session: WorkspaceSession, query: Query, *, may_see: Callable[[
         table = public.get(one.table.casefold())
         if table is not None:
             query = _list_keys(query, one, schema, table)
+        elif one.table == schema.name and one.is_own and all(_is_id(schema, own) for own, _ in one.on):
+            bound.append(one)
         elif one.table.casefold() not in names:
             raise _build_unrelated(query, one, schema)
         else:
@@ -67,6 +71,50 @@ def bind_related(session: WorkspaceSession, query: Query, *, may_see: Callable[[
         return replace(query, related=())
     query = replace(query, table=name_with_related(schema.name, [one.table for one in bound]), related=())
     return attach_related(query, bound)
+
+
+def _test_ids(session: WorkspaceSession, query: Query) -> Query:
+    """Return ``query`` with the tests of ids for NULL as those of whether the row itself is found by its id."""
+    tested = {one.expression.name for one in _iter_nodes(query) if _is_test_of_column(one)}
+    base = query.table.partition(TILDE)[0]
+    if not tested or (PLUS not in base and base not in session.list_tables()):
+        return query
+    schema = session.schema(base)
+    ids = {name for name in tested if _has(schema, name) and schema.domain[name].kind == "id"}
+    if not ids or schema.unit.kind == "row":
+        return query
+    query = _name_counts(query, ids)
+    related = list(query.related)
+    for name in sorted(ids):
+        if names_unit(name, schema):  # a row without a unit counts nowhere
+            query = _replace_null_test(query, name, Or(()))
+            continue
+        attribute = schema.domain[name].name
+        related.append(Related(name_related(len(related)), schema.name, ((attribute, attribute),)))
+        query = _replace_null_test(replace(query, related=tuple(related)), name, Not(related[-1].test))
+    return query
+
+
+def _is_test_of_column(value: object) -> bool:
+    return isinstance(value, IsNull) and isinstance(value.expression, Column)
+
+
+def _name_counts(query: Query, ids: set[str]) -> Query:
+    """Return ``query`` with the columns of counts of ids named as ever."""
+
+    def name(item: Item) -> str:
+        is_count = isinstance(item.aggregate, Count) and item.aggregate.counted in ids
+        return item.alias or (name_column(item.aggregate) if is_count else "")
+
+    if not query.shows_values:
+        return query
+    others = tuple(replace(one, alias=name(one)) for one in query.others)
+    return replace(query, alias=name(Item(query.aggregate, query.alias)), others=others)
+
+
+def _replace_null_test(query: Query, name: str, test: Predicate) -> Query:
+    found: Query = _change(query, lambda one: test if _is_test_of_column(one) and one.expression.name == name else None)
+    return found
 
 
 def _bind(query: Query, related: Related, schema: TableSchema, other: TableSchema) -> Related:
@@ -116,6 +164,10 @@ def _find_pair(part: Predicate, schema: TableSchema, other: TableSchema) -> tupl
         if _has(schema, own) and not _has(other, own) and _has(other, theirs):
             return own, theirs
     return None
+
+
+def _is_id(schema: TableSchema, name: str) -> bool:
+    return _has(schema, name) and schema.domain[name].kind == "id"
 
 
 def _has(schema: TableSchema, name: str) -> bool:
@@ -192,19 +244,23 @@ def _list_keys(query: Query, related: Related, schema: TableSchema, table: Publi
 def _replace_test(query: Query, name: str, test: Predicate) -> Query:
     """Return ``query`` with ``test`` wherever the condition ``name`` stands."""
 
-    def change(value: Any) -> Any:
-        if isinstance(value, Compare) and value.left == Column(name):
-            return test
-        if isinstance(value, tuple):
-            return tuple(map(change, value))
-        own = list_fields(type(value))
-        if own is None or isinstance(value, Related):
-            return value
-        changed = {one.name: change(getattr(value, one.name)) for one in own if one.init}
-        return replace(value, **changed)
-
-    found: Query = change(query)
+    found: Query = _change(query, lambda one: test if isinstance(one, Compare) and one.left == Column(name) else None)
     return found
+
+
+def _change(value: Any, find: Callable[[Any], Any]) -> Any:
+    """Return a query or a part of one with what ``find`` returns, unless it is None, in place of each node."""
+    if isinstance(value, tuple):
+        parts = tuple(_change(one, find) for one in value)
+        return value if all(a is b for a, b in zip(parts, value, strict=True)) else parts
+    own = list_fields(type(value))
+    if own is None or isinstance(value, Related):
+        return value
+    if (found := find(value)) is not None:
+        return found
+    changed = {one.name: _change(getattr(value, one.name), find) for one in own if one.init}
+    changed = {name: one for name, one in changed.items() if one is not getattr(value, name)}
+    return replace(value, **changed) if changed else value
 
 
 def _build_unrelated(query: Query, related: Related, schema: TableSchema) -> RequestError:

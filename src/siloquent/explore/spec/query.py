@@ -297,6 +297,7 @@ class Query:
     ``joins``: linked tables that are joined, and ``on`` the columns that are said to be equal, until a session names
     the relation of all of them as ``table``.
     ``per_unit``: the query is about the rows of this subquery, one for each unit, and their columns.
+    ``is_outer``: rows of ``table`` are there without a row to join, too, until a session finds what that means.
     ``related``: the conditions on other tables' rows of the same person, boolean attributes by their names.
     """
 
@@ -321,6 +322,7 @@ class Query:
     on: tuple[tuple[str, str], ...] = ()
     per_unit: PerUnit | None = None
     related: tuple[Related, ...] = ()
+    is_outer: bool = False
 
     def __post_init__(self) -> None:
         check_name(self.table, "table")

@@ -39,6 +39,11 @@ class Related:
             raise RequestError(f"EXISTS compares at most {MAX_PAIRS} pairs of columns.", fix="compare fewer")
 
     @property
+    def is_own(self) -> bool:
+        """Whether it is met by each row itself that has a value in the columns: they are looked up in themselves."""
+        return bool(self.on) and self.where is None and all(own == other for own, other in self.on)
+
+    @property
     def test(self) -> Compare:
         """The condition that there is such a row."""
         return Compare(Column(self.name), "=", Value(True))

@@ -52,6 +52,10 @@ class Cursor:
         """The next token."""
         return self._tokens[min(self._place + 1, len(self._tokens) - 1)]
 
+    def peek(self, places: int) -> Token:
+        """Return the token so many places ahead."""
+        return self._tokens[min(self._place + places, len(self._tokens) - 1)]
+
     def advance(self) -> Token:
         """Return the current token and move past it."""
         token = self.token

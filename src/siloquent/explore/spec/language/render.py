@@ -178,6 +178,11 @@ def _render_select(query: Query) -> str:
     groups = f" GROUP BY {grouped}" if names else ""
     join = f" JOIN {render_name(query.join.table)} USING ({render_name(query.join.key)})" if query.join else ""
     tables = ", ".join(map(render_name, (query.table, *query.joins)))
+    if query.is_outer:
+        pairs = [f"{render_name(own)} = {render_name(other)}" for own, other in query.on]
+        tables = f"{render_name(query.table)} LEFT JOIN {render_name(query.joins[0])} ON {' AND '.join(pairs)}"
+        query = replace(query, on=())
+        where = _render_where((), query.where)
     source = tables if query.per_unit is None else _render_per_unit(query.per_unit, tables, query.on)
     return f"SELECT {', '.join(items)} FROM {source}{join}{where}{groups}"
 

@@ -36,6 +36,12 @@ _ONLY_ROWS = Refusal(
 _ROW_COLUMNS = Refusal("A subquery returns attributes, and expressions of them with a name.", "age // 10 AS decade")
 
 
+_ONLY_EQUAL = Refusal(
+    "The ON of a join with a subquery, and of an outer join, compares columns of both tables by = only.",
+    "put other conditions into the subquery's WHERE",
+)
+_SAME_COLUMN = Refusal("Two subqueries have columns of one name that are not the same.", "cost AS price")
+
 Views = Mapping[str, View | GroupedView]
 ReadGroups = Callable[[Cursor, Views], GroupedView]
 NO_VIEWS: Views = MappingProxyType({})
@@ -147,7 +153,57 @@ def read_source(cursor: Cursor, views: Views, read_groups: ReadGroups) -> Source
         if cursor.is_at("JOIN", "INNER"):
             raise cursor.build_refusal(WHY_NOT["JOIN"])
         return Source(view.table, view.join, names, groups=view)
+    is_linked = table.casefold() in cursor.linked and (view is None or view.source.join is None)
+    if is_linked and (cursor.is_at("LEFT") or _is_join_of_views(cursor, view, views)):
+        return _join_views(cursor, view or View(Source(table, None, names), None, None), names, views, read_groups)
     return _join_tables(cursor, view, table, names)
+
+
+def _is_join_of_views(cursor: Cursor, view: View | None, views: Views) -> bool:
+    """Return whether a join begins here of which a side is a subquery or a query of WITH."""
+    if not cursor.is_at(",", "JOIN", "INNER"):
+        return False
+    token = cursor.peek(2 if cursor.is_at("INNER") else 1)
+    return view is not None or token.word == "(" or token.text in views
+
+
+def _join_views(cursor: Cursor, view: View, names: tuple[str, ...], views: Views, read_groups: ReadGroups) -> Source:
+    """Parse the joins of linked tables, of which some are subqueries or queries of WITH, or one is an outer join."""
+    on: list[Predicate] = []
+    is_outer = False
+    while cursor.is_at(",", "JOIN", "INNER", "LEFT"):
+        is_listed = bool(cursor.take(","))
+        if not is_listed and cursor.take("LEFT"):
+            cursor.take("OUTER")
+            is_outer = True
+        else:
+            cursor.take("INNER")
+        if not is_listed:
+            cursor.expect("JOIN")
+        other, table, more = _read_first(cursor, views, read_groups)
+        is_rows = not isinstance(other, GroupedView) and (other is None or other.source.join is None)
+        if table.casefold() not in cursor.linked or not is_rows or (is_outer and (other or view.source.joins)):
+            raise cursor.build_refusal(WHY_NOT["JOIN"])
+        on += () if is_listed else _read_on(cursor)
+        rows = other if isinstance(other, View) else View(Source(table, None, more), None, None)
+        view, names = _merge_views(cursor, view, rows), (*names, *more)
+    return Source(view.source.table, None, names, view=view, joins=view.source.joins, on=tuple(on), is_outer=is_outer)
+
+
+def _merge_views(cursor: Cursor, view: View, other: View) -> View:
+    """Return the rows of a join of two: the columns and the conditions of both."""
+    joins = (*view.source.joins, other.source.table, *other.source.joins)
+    columns = None
+    if view.columns is not None or other.columns is not None:
+        columns = {**(view.columns or {}), **(other.columns or {})}
+        known = {name.casefold(): one for name, one in (view.columns or {}).items()}
+        if any(known.get(name.casefold(), one) != one for name, one in (other.columns or {}).items()):
+            raise cursor.build_refusal(_SAME_COLUMN)
+    has_others = columns is not None and (
+        view.has_others or other.has_others or view.columns is None or other.columns is None
+    )
+    where = join_conditions(view.where, other.where)
+    return View(replace(view.source, joins=joins), where, columns, has_others, (*view.on, *other.on))
 
 
 def _join_tables(cursor: Cursor, view: View | None, table: str, names: tuple[str, ...]) -> Source:
@@ -208,6 +264,8 @@ def read_where(cursor: Cursor, source: Source) -> tuple[Join | None, tuple[tuple
     if not source.joins:
         join, where = join_listed(cursor, source, where)
         return join, () if source.view is None else source.view.on, where
+    if source.view is not None:
+        return _split_joined(cursor, source, source.view, where)
     parts = [*source.on, *([] if where is None else [where])]
     pairs: list[tuple[str, str]] = []
     rest: list[Predicate] = []
@@ -218,6 +276,37 @@ def read_where(cursor: Cursor, source: Source) -> tuple[Join | None, tuple[tuple
             case _:
                 rest.append(one)
     return None, tuple(pairs), And(tuple(rest)) if len(rest) > 1 else next(iter(rest), None)
+
+
+def _split_joined(
+    cursor: Cursor, source: Source, view: View, where: Predicate | None
+) -> tuple[Join | None, tuple[tuple[str, str], ...], Predicate | None]:
+    """Do the same for the join of subqueries, whose columns may have other names than those of the tables."""
+    pairs: list[tuple[str, str]] = []
+    rest: list[Predicate] = []
+    for one in (one for part in source.on for one in _list_conjuncts(part)):
+        if not _is_equality(one):
+            raise cursor.build_refusal(_ONLY_EQUAL)
+        pairs.append(_name_pair(cursor, view, one))
+    for one in () if where is None else _list_conjuncts(where):
+        if _is_equality(one) and not source.is_outer:
+            pairs.append(_name_pair(cursor, view, one))
+        else:
+            rest.append(one)
+    return None, (*view.on, *pairs), And(tuple(rest)) if len(rest) > 1 else next(iter(rest), None)
+
+
+def _is_equality(predicate: Predicate) -> bool:
+    is_equal = isinstance(predicate, Compare) and predicate.op == "="
+    return is_equal and isinstance(predicate.left, Column) and isinstance(predicate.right, Column)  # type: ignore[union-attr]
+
+
+def _name_pair(cursor: Cursor, view: View, equality: Predicate) -> tuple[str, str]:
+    assert isinstance(equality, Compare)
+    left, right = (view.find(one) for one in (equality.left, equality.right) if isinstance(one, Column))
+    if not (isinstance(left, Column) and isinstance(right, Column)):
+        raise cursor.build_refusal(_ONLY_EQUAL)
+    return left.name, right.name
 
 
 def _read_first(
@@ -307,8 +396,11 @@ def _read_aliased_table(cursor: Cursor) -> tuple[str, tuple[str, ...]]:
     return table, (table,)
 
 
+_OTHER_JOINS = ("LEFT", "RIGHT", "FULL", "CROSS", "NATURAL")
+
+
 def _is_at_alias(cursor: Cursor) -> bool:
-    return is_bare_alias(cursor, ",", ";", ")", "JOIN", "INNER", "USING", "ON", *_CLAUSES, *TAIL)
+    return is_bare_alias(cursor, ",", ";", ")", "JOIN", "INNER", *_OTHER_JOINS, "USING", "ON", *_CLAUSES, *TAIL)
 
 
 _CLAUSES = (*(clause.split()[0] for clause in CLAUSES), *LIMITS)

@@ -78,6 +78,7 @@ def read_select(cursor: Cursor, *, explain: bool = False, views: Views = NO_VIEW
         joins=source.joins,
         on=on,
         per_unit=source.per_unit,
+        is_outer=source.is_outer,
     )
     return query if source.view is None else source.view.inline(query)
 

@@ -188,7 +188,7 @@ class Source:
     ``listed``: a table after a comma, which WHERE joins: ``FROM visits v, wards w WHERE v.ward = w.ward``.
     ``view``: the rows and columns of the table that a subquery or a query of WITH chooses; ``groups``: its groups.
     ``joins``: linked tables that are joined, and ``on`` the conditions after ON and USING.
-    ``per_unit``: its rows, one for each unit.
+    ``per_unit``: its rows, one for each unit. ``is_outer``: the table's rows are there without a row to join, too.
     """
 
     table: str
@@ -200,6 +200,7 @@ class Source:
     joins: tuple[str, ...] = ()
     on: tuple[Predicate, ...] = ()
     per_unit: PerUnit | None = None
+    is_outer: bool = False
 
 
 @dataclass(frozen=True, slots=True)
