@@ -1,4 +1,4 @@
-"""Linked tables: no unit moves exact answers further than the bound, over random trees of tables with broken keys."""
+"""Linked tables: no unit moves exact answers further than the bound, over random trees with broken keys; and TPC-H."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from operator import gt, ne
 from pathlib import Path
 
 from benchmarks.row import Options, Row
+from benchmarks.tpch.measure import measure_warehouse
 from benchmarks.trials.linked_neighbours import LARGEST, find_worst_move
 
 MANY = 1_000
@@ -19,6 +20,7 @@ def rows(options: Options) -> Iterator[Row]:
     """The rows of this module."""
     if options.wants("neighbours-over"):
         yield count_broken_bounds(40 if options.quick else 10_000)
+    yield from measure_warehouse(options)
 
 
 def count_broken_bounds(trees: int) -> Row:

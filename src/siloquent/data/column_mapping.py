@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 
 from siloquent.data.engines.base import get_source_kind
-from siloquent.data.index_sql import SourceColumn
+from siloquent.data.index_sql import SHORT_DIGITS, SourceColumn
 from siloquent.errors import SchemaError, UnknownName
 from siloquent.schema import Attribute, TableSchema
 from siloquent.schema.source_kinds import READABLE, SourceKind
@@ -37,6 +38,7 @@ def map_columns(schema: TableSchema, columns: Mapping[str, str]) -> tuple[Source
             form=schema.reading.get_format(read.name),
             family=get_family(read),
             zoned=columns[source].upper().startswith(_ZONED),
+            short=_is_short(columns[source]),
         )
         for position, (attribute, read, source, kind) in enumerate(
             zip(schema.domain, stored, found, kinds, strict=True)
@@ -46,6 +48,12 @@ def map_columns(schema: TableSchema, columns: Mapping[str, str]) -> tuple[Source
 
 _NESTED = ("ARRAY<", "STRUCT", "MAP", "UNION")
 _ZONED = ("TIMESTAMP WITH TIME ZONE", "TIMESTAMPTZ")
+_DECIMAL = re.compile(r"DECIMAL\((\d+), ?\d+\)")
+
+
+def _is_short(type_name: str) -> bool:
+    found = _DECIMAL.fullmatch(type_name.upper())
+    return found is not None and int(found[1]) <= SHORT_DIGITS
 
 
 def get_family(attribute: Attribute) -> Family:

@@ -11,6 +11,7 @@ from collections.abc import Collection, Sequence
 from sqlglot import exp
 
 from siloquent.data.engines.base import IN_PART, SOURCE
+from siloquent.data.engines.parts import STREAMED
 from siloquent.data.format_sql import is_rewritten, select_rewritten
 from siloquent.data.index_sql import SourceColumn, index_column, quote_name, read_column, try_cast
 from siloquent.schema import Unit
@@ -50,9 +51,15 @@ def select_bounded_rows(
     )
     rank = exp.alias_(_rank(columns, salt, joined), _RANK, quoted=True)
     most = exp.LTE(this=quote_name(_RANK), expression=exp.Literal.number(unit.max_rows))
-    if unit.kind == "shared":
-        return _rank_only_many(exp.select("*").from_(placed.subquery("placed")).where(*known), shown, rank, most)
-    ranked = exp.select("*", rank).from_(placed.subquery("placed")).where(*known)
+    held = exp.select(*map(_select_column, columns), quote_name(_USER)).from_(placed.subquery("placed")).where(*known)
+    found = _rank_only_many(held, shown, rank, most)
+    found.meta[STREAMED] = _rank_all(held, shown, rank, most)
+    return found
+
+
+def _rank_all(rows: exp.Select, shown: Sequence[exp.Expr], rank: exp.Expr, most: exp.LTE) -> exp.Query:
+    """Return the rows of at most that rank, with ``shown`` columns: an engine holds those alone."""
+    ranked = exp.select("*", rank).from_(rows.subquery("held"))
     return exp.select(*shown).from_(ranked.subquery("ranked")).where(most)
 
 

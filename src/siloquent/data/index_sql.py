@@ -28,6 +28,8 @@ from siloquent.schema.value_formats import PLAIN_FORMAT, Family, ValueFormat
 
 MAX_CASES = 128
 """Categories with more values are looked up in a relation instead of a CASE."""
+SHORT_DIGITS = 15
+"""Decimals of so many digits are whole numbers below 2^53, divided by a power of ten below 10^22."""
 DAY = 86_400_000_000
 HOUR = 3_600_000_000
 _TIMESTAMP = exp.DataType.build("TIMESTAMP", dialect="duckdb")
@@ -37,7 +39,8 @@ _TIMESTAMP = exp.DataType.build("TIMESTAMP", dialect="duckdb")
 class SourceColumn:
     """A declared attribute and the source column of its values, or of the values that it is derived from.
 
-    ``form`` and ``family``: how the values are written, and what they are; ``zoned``: whether they are moments in UTC.
+    ``form`` and ``family``: how the values are written, and what they are; ``zoned``: whether they are moments in UTC;
+    ``short``: whether they are decimals of at most ``SHORT_DIGITS`` digits.
     """
 
     attribute: Attribute
@@ -47,6 +50,7 @@ class SourceColumn:
     form: ValueFormat = PLAIN_FORMAT
     family: Family = "text"
     zoned: bool = False
+    short: bool = False
 
     @property
     def read_name(self) -> str:
@@ -89,7 +93,7 @@ def read_column(column: SourceColumn) -> exp.Expr:
     if attribute.function:
         return _derive_value(attribute.function, value, column.kind)
     if attribute.is_numeric:
-        return _read_double(value, column.kind)
+        return _read_double(value, column.kind, short=column.short)
     if attribute.is_temporal:
         return exp.func("EPOCH_US", _read_datetime(value, column.kind), dialect="duckdb")
     if attribute.kind == "boolean":
@@ -165,11 +169,12 @@ def extract_match(value: exp.Expr, pattern: str) -> exp.Expr:
     return build_case((exp.EQ(this=whole, expression=value), part))
 
 
-def _read_double(value: exp.Expr, kind: SourceKind) -> exp.Expr:
+def _read_double(value: exp.Expr, kind: SourceKind, *, short: bool = False) -> exp.Expr:
     if kind == "text":
         return try_cast(extract_match(cast_to_text(value), NUMBER_PATTERN), "DOUBLE")
-    # By way of text: engines round decimals beyond 2^53 differently when they divide by a power of ten.
-    number = try_cast(cast_to_text(value) if kind == "decimal" else value, "DOUBLE")
+    # By way of text: engines round decimals beyond 2^53 differently when they divide by a power of ten. Of shorter ones
+    # the digits and the power are doubles themselves, so that every division rounds as the text does.
+    number = try_cast(cast_to_text(value) if kind == "decimal" and not short else value, "DOUBLE")
     return build_case((exp.not_(exp.IsNan(this=number)), number)) if kind == "real" else number
 
 

@@ -16,7 +16,7 @@ from siloquent.schema.public import PublicFile
 from siloquent.schema.public_table import PublicColumn, PublicTable
 from siloquent.schema.workspace import Workspace
 
-MAX_KEYS = 100_000
+MAX_KEYS = 1_000_000
 
 
 def read_public(declared: PublicFile, key: Attribute, workspace: Workspace) -> PublicTable:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import hashlib
 import re
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -28,6 +27,7 @@ from siloquent.schema.table import PLUS, TILDE, list_tables_of
 from siloquent.schema.workspace import Workspace
 from siloquent.session.accounts import SessionAccounts
 from siloquent.session.earlier_declaration import EarlierDeclaration
+from siloquent.session.public_files import PublicFiles
 
 if TYPE_CHECKING:
     from siloquent.data import CheckReport, PrivateTable
@@ -71,7 +71,7 @@ class WorkspaceSession(SessionAccounts):
         self._schemas: dict[str, tuple[bytes, TableSchema]] = {}
         self._domains: dict[str, DomainFolder] = {}
         self._joined: dict[str, tuple[TableSchema, list[TableSchema], TableSchema]] = {}
-        self._public: dict[str, tuple[object, ...]] = {}
+        self._public: dict[str, list[PublicFiles]] = {}
         self._frames: dict[str, tuple[TableSchema, object]] = {}
         self._tables: dict[str, tuple[TableSchema, PrivateTable]] = {}
         self._mark_key: bytes | None = None
@@ -116,9 +116,7 @@ class WorkspaceSession(SessionAccounts):
             return self._join(name)
         if name in self._frames:
             return self._frames[name][0]
-        if name not in self.list_tables():
-            raise UnknownName("table", name, self.list_tables(), fix=self._suggest_table(name))
-        text = self.workspace.get_schema_file(name).read_bytes()
+        text = self._read_table_file(name)
         if name not in self._schemas or self._schemas[name][0] != text or self._is_stale(name):
             from siloquent.schema.build import parse_schema
             from siloquent.schema.domains import DomainFolder
@@ -138,10 +136,11 @@ class WorkspaceSession(SessionAccounts):
                 raise SchemaError(f"schemas/{name}.toml is not UTF-8.") from None
             if schema.name != name:
                 raise SchemaError(f"schemas/{name}.toml declares the table {schema.name!r}.", fix=f'name = "{name}"')
-            stamps = self._read_stamps(schema)  # before the rows are read, so that a later edit is noticed
+            # Before the rows are read, so that a later edit is noticed.
+            public = [PublicFiles.read(path, self.workspace.folder) for path in self._list_public_files(schema)]
             self._schemas[name] = (text, self._add_public_tables(schema))
             self._domains[name] = domains
-            self._public[name] = stamps
+            self._public[name] = public
         return self._schemas[name][1]
 
     def iter_earlier(self, name: str) -> Iterator[Self]:
@@ -183,6 +182,15 @@ class WorkspaceSession(SessionAccounts):
             raise SchemaError(
                 f"The declaration of {self._earlier.name!r} has changed since this was planned.", fix="ask again"
             )
+
+    def _read_table_file(self, name: str) -> bytes:
+        """Return the file that declares ``name``; the folder is listed only if that file was never read, or is gone."""
+        if name in self._schemas:
+            with suppress(OSError):
+                return (self.workspace.schemas / f"{name}.toml").read_bytes()
+        if name not in self.list_tables():
+            raise UnknownName("table", name, self.list_tables(), fix=self._suggest_table(name))
+        return self.workspace.get_schema_file(name).read_bytes()
 
     def _join(self, name: str) -> TableSchema:
         """Return the relation ``name`` of linked tables, which a question joins; the same while they are unchanged."""
@@ -269,8 +277,11 @@ class WorkspaceSession(SessionAccounts):
         return replace(schema, public=tuple(found)) if found else schema
 
     def _is_stale(self, name: str) -> bool:
-        unchanged = self._domains[name].is_current() and self._read_stamps(self._schemas[name][1]) == self._public[name]
-        return not unchanged
+        """Return whether a file that the declaration refers to has changed: of domains, units and public tables."""
+        read = self._public[name]
+        found = self._list_public_files(self._schemas[name][1])
+        same = found == [one.path for one in read] and all(one.is_current() for one in read)
+        return not (same and self._domains[name].is_current())
 
     def _suggest_table(self, name: str) -> FixLike:
         """Return the fix of a table that is not declared: one that was charged before may be a frame's."""
@@ -284,11 +295,10 @@ class WorkspaceSession(SessionAccounts):
         """Return whether ``name`` is declared nowhere and was charged before, as a frame that a session was given."""
         return name not in self.list_tables() and self._find_newest_epoch(name) is not None
 
-    def _read_stamps(self, schema: TableSchema) -> tuple[object, ...]:
-        """Return values that change whenever a public table of ``schema`` does: its file and its rows' file."""
+    def _list_public_files(self, schema: TableSchema) -> list[Path]:
+        """Return the declarations of the public tables that ``schema`` refers to."""
         keys = [one.table for one in schema.constraints if isinstance(one, ForeignKey)]
-        files = [path for table in keys if (path := self.workspace.find_public_file(table)) is not None]
-        return tuple(stamp for file in files for stamp in _iter_stamps(file, self.workspace.folder))
+        return [path for table in keys if (path := self.workspace.find_public_file(table)) is not None]
 
     def table(self, name: str) -> PrivateTable:
         """Return the private table ``name``; only measure stages can read from it, and only with a permit.
@@ -447,16 +457,3 @@ class WorkspaceSession(SessionAccounts):
         table = list_tables_of(schema.name)[0]  # a join counts the same rows
         text = f"{self.ledger.id}|{table}|{schema.budget.epoch}"
         return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _iter_stamps(file: Path, folder: Path) -> Iterator[object]:
-    """Yield the text of a public table's declaration, and the sizes and times of the files that it names."""
-    from siloquent.data.sources.files import find_source_parts
-    from siloquent.schema.public import parse_public
-
-    with suppress(OSError, UnicodeDecodeError, SchemaError, UnknownName):  # reading the table reports what is wrong
-        text = file.read_bytes()
-        yield text
-        declared = parse_public(text.decode("utf-8"))
-        kind, _, where = declared.source.partition(":")
-        yield [file.mark for file in find_source_parts(where, folder, kind=kind, table=declared.name).files]

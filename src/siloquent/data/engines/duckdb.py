@@ -111,6 +111,9 @@ class DuckDBEngine:
         self._statements: dict[str, duckdb.Statement] = {}
         self._connection = duckdb.connect(":memory:", config=_build_settings(self._limits))
         try:
+            # The right side of a join is hashed: in ours it is the smaller one. DuckDB knows no size of a stream,
+            # and would hash the rows instead of their owners.
+            self._connection.execute("SET disabled_optimizers = 'build_side_probe_side'")
             # First: a view in a foreign database file may name other files, and binding it would open them.
             _shut(self._connection, files)
             self._beside = dict(attach(self._connection) or {})

@@ -16,6 +16,8 @@ from sqlglot import exp
 from siloquent.data.engines.base import IN_PART
 
 R = TypeVar("R")
+STREAMED = "streamed"
+"""In the ``meta`` of a query: the same rows by a query that takes longer, and holds none but those that count."""
 STEP = 4
 MAX_PARTS = STEP**7
 
@@ -36,14 +38,18 @@ class Part:
 
         def placed(node: exp.Expr) -> exp.Expr:
             if isinstance(node, exp.Table) and node.name in views:
-                return views[node.name].subquery(node.name).transform(placed)
+                return self._choose_form(views[node.name]).subquery(node.name).transform(placed)
             if isinstance(node, exp.Anonymous) and node.name.upper() == IN_PART:
                 hashed = exp.Anonymous(this="HASH", expressions=[node.expressions[0]])
                 rest = exp.Mod(this=hashed, expression=exp.Literal.number(self.count))
                 return exp.EQ(this=rest, expression=exp.Literal.number(self.number)) if self.count > 1 else exp.true()
             return _by_one_key(node) if isinstance(node, exp.Window) else node
 
-        return query.transform(placed).sql("duckdb", copy=False)
+        return self._choose_form(query).transform(placed).sql("duckdb", copy=False)
+
+    def _choose_form(self, query: exp.Query) -> exp.Query:
+        """Return the form of ``query`` that holds the fewest rows, if all users' did not fit into memory."""
+        return query.meta.get(STREAMED, query) if self.count > 1 else query
 
 
 def _by_one_key(window: exp.Window) -> exp.Window:
