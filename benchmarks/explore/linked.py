@@ -10,7 +10,8 @@ from pathlib import Path
 
 from benchmarks.row import Options, Row
 from benchmarks.tpch.measure import measure_warehouse
-from benchmarks.trials.linked_neighbours import LARGEST, find_worst_move
+from benchmarks.trials.linked_batches import find_worst_move_in_batches
+from benchmarks.trials.linked_neighbours import LARGEST
 
 MANY = 1_000
 """From so many trees on, some must reach each bound."""
@@ -28,9 +29,17 @@ def count_broken_bounds(trees: int) -> Row:
     wrong, most, seen = 0, 2, []
     cases = list(product((1, 2), (False, True), (False, True)))
     with tempfile.TemporaryDirectory() as folder:
-        for place, replaced, joined in cases:
-            each = trees // len(cases)
-            worst = find_worst_move(Path(folder), trees=each, most=most, place=place, replaced=replaced, joined=joined)
+        each = trees // len(cases)
+        for number, (place, replaced, joined) in enumerate(cases):
+            worst = find_worst_move_in_batches(
+                Path(folder),
+                trees=each,
+                most=most,
+                place=place,
+                replaced=replaced,
+                joined=joined,
+                first=number * each,
+            )
             bounds = (most * (2 if replaced else 1), most * LARGEST, 1)
             moved = (worst.l1, worst.total, worst.units)
             # A few trees need not reach a bound.

@@ -7,6 +7,7 @@ owner is one unit. Keys repeat, are missing, lead nowhere, and are claimed by se
 from __future__ import annotations
 
 import csv
+import json
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -65,15 +66,30 @@ outside = "clamp"
 null = "drop"
 """
 
+_TREE = """[[attribute]]
+name = "tree"
+type = "category"
+values = {numbers}
+null = "drop"
+"""
 
-def declare_tree(folder: Path, *, most: int, adjacency: str = "add-remove") -> list[TableSchema]:
-    """Write the declarations of ``TABLES`` into ``folder``, of which ``most`` rows of a patient count; return them."""
+
+def declare_tree(
+    folder: Path, *, most: int, adjacency: str = "add-remove", numbers: Sequence[str] = ()
+) -> list[TableSchema]:
+    """Write the declarations of ``TABLES`` into ``folder``, of which ``most`` rows of a patient count; return them.
+
+    Args:
+        numbers: Those of several trees, which stand in a column ``tree`` that is a part of every key.
+    """
+    more = _TREE.format(numbers=json.dumps(list(numbers))) if numbers else ""
+    on = ', tree = "tree"' if numbers else ""
     for name in ("units", "schemas"):
         (folder / name).mkdir(exist_ok=True)
     (folder / "units" / "patient.toml").write_text(_UNIT.format(adjacency=adjacency))
     for place, name in enumerate(TABLES):
-        link = f'via = "{TABLES[place - 1]}", on = {{ above = "own" }}' if place else 'column = "above"'
-        (folder / "schemas" / f"{name}.toml").write_text(_TABLE.format(name=name, link=link, most=most))
+        link = f'via = "{TABLES[place - 1]}", on = {{ above = "own"{on} }}' if place else 'column = "above"'
+        (folder / "schemas" / f"{name}.toml").write_text(_TABLE.format(name=name, link=link, most=most) + more)
     context = DomainFolder(folder)
     return [parse_schema((folder / "schemas" / f"{name}.toml").read_text(), context) for name in TABLES]
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import siloquent as sq
+from benchmarks.trials.linked_batches import find_worst_move_in_batches
 from benchmarks.trials.linked_neighbours import (
     LARGEST,
+    Patch,
     Tree,
     WorstMove,
     declare_tree,
@@ -33,6 +36,21 @@ def test_one_unit_moves_answers_no_further_than_the_bound(
     bounds = (4 if replaced else 2, 2 * LARGEST, 1)
     assert all(seen <= bound for seen, bound in zip((worst.l1, worst.total, worst.units), bounds, strict=True))
     assert not worst.wrong
+
+
+def test_many_trees_at_once_move_no_further_than_the_bound(tmp_path: Path) -> None:
+    worst = find_worst_move_in_batches(tmp_path, trees=60, most=2, place=2)
+    assert (worst.l1, worst.total, worst.units) == (2, 2 * LARGEST, 1)
+    assert not worst.wrong
+
+
+@pytest.mark.parametrize("plant", [plant_smallest_owner, plant_rank_of_a_key])
+def test_a_fault_is_seen_among_many_trees_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, plant: Callable[[Patch], None]
+) -> None:
+    plant(monkeypatch.setattr)
+    worst = find_worst_move_in_batches(tmp_path, trees=120, most=2, place=1)
+    assert worst.l1 > 2 or worst.units > 1 or worst.wrong
 
 
 def test_one_unit_moves_answers_about_a_join_by_the_bound(tmp_path: Path) -> None:
