@@ -149,7 +149,8 @@ reuse = "none"
 def _count_owners(session: sq.Session) -> float:
     """The CPU seconds of counting, from keys alone, which customers have more lines than count, once they are open."""
     engine = session.table("lineitem").open_for_owner()[0]
-    query = parse_one('SELECT "customer", COUNT(*) AS n FROM source GROUP BY 1 HAVING n > 160', dialect="duckdb")
+    text = 'SELECT "customer", COUNT(*) AS n FROM source GROUP BY 1 HAVING n > 160'
+    query = parse_one(text, dialect="duckdb", into=exp.Select)
     return min(_spend(lambda: engine.aggregate(query)) for _ in range(3))
 
 
