@@ -11,8 +11,9 @@ from siloquent.errors import PrivacyWarning, SiloquentError
 from siloquent.version import VERSION
 
 if TYPE_CHECKING:
-    from siloquent.api import Session, declare, read_schema
+    from siloquent.api import Session, read_schema
     from siloquent.api import open_session as open  # noqa: A004 - sq.open reads well and shadows nothing outside
+    from siloquent.declaring import declare
     from siloquent.explore import (
         Answer,
         Query,
@@ -77,7 +78,7 @@ _HOMES = {
     "connect_async": ("siloquent.remote", "connect_async"),
     "count": ("siloquent.explore", "count"),
     "create_workspace": ("siloquent.session", "create_workspace"),
-    "declare": ("siloquent.api", "declare"),
+    "declare": ("siloquent.declaring", "declare"),
     "declare_attribute": ("siloquent.schema.declaring", "declare_attribute"),
     "deviation_of": ("siloquent.explore", "deviation_of"),
     "distinct_of": ("siloquent.explore", "distinct_of"),

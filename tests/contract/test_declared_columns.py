@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from siloquent.api import read_source
 from siloquent.cli.app import run
+from siloquent.declaring import read_source
 from siloquent.errors import DataError, UnknownName
 from siloquent.schema.build import parse_schema
 from siloquent.schema.declaring import ColumnHeader

@@ -18,7 +18,8 @@ from siloquent.explore.spec import parse
 from siloquent.explore.spec.aggregates import Aggregate, Count, Deviation, Distinct, Quantile, Sum, Variance
 from siloquent.explore.spec.language.render import render_offer, render_promise
 from siloquent.explore.spec.name_resolution import resolve_names
-from siloquent.explore.spec.query import Accuracy, Bound, Query, Spend, Unstated
+from siloquent.explore.spec.promises import Accuracy, Bound, Spend, Unstated
+from siloquent.explore.spec.query import Query
 from siloquent.fixes import AskWith, build_fix
 from siloquent.privacy import Cost, format_digits, get_accountant
 

@@ -17,7 +17,8 @@ from siloquent.explore.spec.language.render import render_offer
 from siloquent.explore.spec.language.select.views import join_conditions
 from siloquent.explore.spec.name_resolution import list_names
 from siloquent.explore.spec.predicate import Column, Compare
-from siloquent.explore.spec.query import EVERY_ROW, Accuracy
+from siloquent.explore.spec.promises import Accuracy
+from siloquent.explore.spec.query import EVERY_ROW
 from siloquent.fixes import AskWith, build_fix
 from siloquent.schema.linked.joins import list_ambiguous, list_pairs, name_relation
 from siloquent.schema.table import PLUS, TableSchema

@@ -21,7 +21,8 @@ from siloquent.explore.plan.usefulness import balance_errors, is_useful, tells_s
 from siloquent.explore.spec.aggregates import Average, Count
 from siloquent.explore.spec.language.render import render_offer
 from siloquent.explore.spec.name_resolution import resolve_names
-from siloquent.explore.spec.query import Accuracy, GroupBy, Query, Spend
+from siloquent.explore.spec.promises import Accuracy, Spend
+from siloquent.explore.spec.query import GroupBy, Query
 from siloquent.fixes import AskWith, Fix, RunCommand, Verb, build_fix
 from siloquent.privacy import Cost, convert_zcdp_to_epsilon, format_digits, get_accountant
 from siloquent.session import compute_budget_limit

@@ -24,7 +24,8 @@ from siloquent.explore.spec.members import list_fields
 from siloquent.explore.spec.name_resolution import resolve_predicate
 from siloquent.explore.spec.normal_form import iter_expressions, list_attributes
 from siloquent.explore.spec.predicate import And, Column, Compare, InList, IsNull, Not, Or, Predicate
-from siloquent.explore.spec.query import EVERY_ROW, Accuracy, Item, Join
+from siloquent.explore.spec.promises import Accuracy
+from siloquent.explore.spec.query import EVERY_ROW, Item, Join
 from siloquent.explore.spec.related import Related, is_related, name_related
 from siloquent.fixes import AskWith
 from siloquent.schema.linked.related import name_with_related

@@ -15,7 +15,8 @@ from siloquent.explore.offers import Offers
 from siloquent.explore.plan.planner import compute_allowed_cost
 from siloquent.explore.spec.language.render import render_offer
 from siloquent.explore.spec.predicate import Column
-from siloquent.explore.spec.query import Accuracy, GroupBy, Spend
+from siloquent.explore.spec.promises import Accuracy, Spend
+from siloquent.explore.spec.query import GroupBy
 from siloquent.fixes import NO_FIX, AskWith, Fix, RunCommand, build_fix, run
 from siloquent.session import compute_budget_limit
 

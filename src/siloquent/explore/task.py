@@ -35,7 +35,7 @@ from siloquent.explore.plan.usefulness import describe_sizes
 from siloquent.explore.reusable_answers import load_reusable_answers
 from siloquent.explore.spec import Answer, Query, render
 from siloquent.explore.spec.answers.labels import find_labels
-from siloquent.explore.spec.query import Accuracy
+from siloquent.explore.spec.promises import Accuracy
 from siloquent.explore.spec.stored_measurement import OTHER_ROWS, encode_payload
 from siloquent.explore.suggestions import suggest_affordable
 from siloquent.fixes import NO_FIX, Fix

@@ -10,7 +10,7 @@ from typing import Any
 
 from starlette.requests import Request
 
-from siloquent.api import find_rows_file
+from siloquent.declaring import find_rows_file
 from siloquent.documents.tables import build_refresh_document
 from siloquent.errors import SchemaError, SiloquentError
 from siloquent.fixes import RunCommand, build_fix, let_owner_run

@@ -7,7 +7,6 @@ from abc import abstractmethod
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from siloquent.errors import (
@@ -34,14 +33,15 @@ from siloquent.ledger.rules import (
     parse_table_name,
     price_event,
 )
-from siloquent.privacy import ATTO, Cost, Event, convert_epsilon_to_rho, get_accountant
+from siloquent.privacy import Cost, Event
 from siloquent.privacy.accountants import AccountantName
-from siloquent.schema import TableBudget, TableSchema
+from siloquent.schema import TableSchema
 from siloquent.schema.changes import DeclarationChange, describe_declaration, restore_planning_facts
 from siloquent.schema.earlier_columns import restore_columns
 from siloquent.schema.table import list_tables_of
 from siloquent.schema.workspace import Workspace
 from siloquent.session.budget_edits import Amount, writing_budget
+from siloquent.session.declared_limits import compute_budget_limit, compute_share_limits
 
 if TYPE_CHECKING:
     from siloquent.data import PrivateTable
@@ -480,26 +480,3 @@ def _list_settings(account: Account) -> tuple[AccountantName, str, str]:
 
 def _list_declared(schema: TableSchema) -> tuple[AccountantName, str, str]:
     return schema.budget.accountant, schema.unit.code, schema.adjacency
-
-
-def compute_budget_limit(budget: TableBudget) -> Cost:
-    """Return the declared budget in its accountant's whole units, rounded down.
-
-    Privacy:
-        A zCDP budget given as (epsilon, delta) becomes the largest rho that implies it at ``delta - delta_events``.
-    """
-    scale = get_accountant(budget.accountant).scale
-    amount = budget.rho if budget.rho is not None else budget.epsilon
-    assert amount is not None
-    if budget.accountant == "zcdp" and budget.rho is None:
-        amount = Fraction(convert_epsilon_to_rho(float(amount), float(budget.delta - budget.delta_events)))
-    return Cost(math.floor(amount * scale), math.floor(budget.delta_events * ATTO))
-
-
-def compute_share_limits(schema: TableSchema) -> dict[str, Cost]:
-    """Return the declared limit of every analyst's share, by the share's account."""
-    whole = compute_budget_limit(schema.budget)
-    return {
-        f"{schema.account}/{analyst}": Cost(math.floor(whole.amount * part), math.floor(whole.delta * part))
-        for analyst, part in schema.budget.shares
-    }

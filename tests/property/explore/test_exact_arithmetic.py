@@ -33,7 +33,8 @@ from siloquent.explore.spec.predicate import (
     Predicate,
     Value,
 )
-from siloquent.explore.spec.query import Accuracy, GroupBy, Predicates, Query
+from siloquent.explore.spec.promises import Accuracy
+from siloquent.explore.spec.query import GroupBy, Predicates, Query
 from siloquent.schema import Attribute, Domain, TableBudget, TableSchema
 
 D = Decimal

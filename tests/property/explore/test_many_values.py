@@ -23,7 +23,8 @@ from siloquent.explore.plan.cells.predicates import compile_workload
 from siloquent.explore.plan.reuse.refinement import Grid
 from siloquent.explore.spec import parse, parse_expression, parse_predicate
 from siloquent.explore.spec.footprint import Area
-from siloquent.explore.spec.query import Accuracy, GroupBy, Predicates, Query
+from siloquent.explore.spec.promises import Accuracy
+from siloquent.explore.spec.query import GroupBy, Predicates, Query
 from siloquent.fixes import AskWith
 from siloquent.schema import Attribute, ClassRuns, Domain, TableSchema, attribute
 

@@ -29,7 +29,8 @@ from siloquent.explore.spec.predicate import (
     Predicate,
     Value,
 )
-from siloquent.explore.spec.query import Accuracy, GroupBy, Predicates, Query, Ranges
+from siloquent.explore.spec.promises import Accuracy
+from siloquent.explore.spec.query import GroupBy, Predicates, Query, Ranges
 from siloquent.maths.sensitivity.linear import compute_sensitivity
 from siloquent.schema import OUTSIDE, Attribute, Domain, TableBudget, TableSchema, Unit
 

@@ -71,7 +71,7 @@ def count_plainly(rows: Sequence[Row], block: Block, groups: NDArray[np.int64], 
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(rows_of, maps, st.sampled_from([None, 1, 2, 3]), st.sampled_from([0, 2, 256]), st.booleans())
 def test_counts_are_those_of_plain_python(
     rows: list[Row], groups: NDArray[np.int64], each: int | None, branches: int, as_runs: bool
@@ -86,7 +86,7 @@ def test_counts_are_those_of_plain_python(
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(rows_of, rows_of, maps, st.integers(1, 3))
 def test_a_unit_changes_few_groups_by_one(
     rows: list[Row], own: list[Row], groups: NDArray[np.int64], each: int

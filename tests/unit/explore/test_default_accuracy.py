@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import siloquent as sq
 from siloquent.errors import RequestError, SchemaError, SyntaxProblem
 from siloquent.explore.spec import parse, parse_unstated, render
-from siloquent.explore.spec.query import Accuracy
+from siloquent.explore.spec.promises import Accuracy
 from siloquent.explore.task import answer_planned
 
 TABLE = """

@@ -55,7 +55,7 @@ def test_exact_gaussian_agrees_with_fifty_digits() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("sigma", [0.5, 1.0, 3.0, 10.0, 50.0])
+@pytest.mark.parametrize("sigma", [0.5, 3.0, 50.0])
 @pytest.mark.parametrize("count", [1, 3, 10, 30, 100])
 def test_never_below_the_privacy_loss_distribution(sigma: float, count: int) -> None:
     from dp_accounting import dp_event

@@ -168,7 +168,7 @@ def _copy_declarations(source: Path, target: Path) -> list[str]:
 
 def _copy_public_rows(workspace: Workspace, building: Path) -> None:
     """Copy the rows of public tables, which are not private; but skip a file that a private table also names."""
-    from siloquent.api import find_public_rows
+    from siloquent.declaring import find_public_rows
 
     private = [one.read_text(encoding="utf-8", errors="replace") for one in workspace.schemas.glob("*.toml")]
     for declared in sorted((workspace.folder / PUBLIC).glob("*.toml")):

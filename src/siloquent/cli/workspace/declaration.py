@@ -83,7 +83,7 @@ def draft(
 
 def _format_source(options: Options, file: Path) -> str:
     """Return ``file`` as written in the table file: relative to its workspace, so that both can be moved together."""
-    from siloquent.api import find_source
+    from siloquent.declaring import find_source
 
     folder, whole = options.find_folder(), file.resolve()
     address, _ = find_source(str(whole), folder or whole.parent)

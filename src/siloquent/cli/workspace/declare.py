@@ -79,7 +79,7 @@ def declare(
     afresh: Annotated[bool, typer.Option("--afresh", help="Ignore saved answers and start over.")] = False,
 ) -> None:
     """Declare a private table: reads its columns' names and types, never a row, and asks about each in plain words."""
-    from siloquent.api import find_source, read_source
+    from siloquent.declaring import find_source, read_source
     from siloquent.schema.declaring import GivenAnswers, derive_table_name, start_draft
     from siloquent.schema.declaring.kept_files import DeclarationFiles
     from siloquent.schema.declaring.lists import build_list_finder, list_declared_columns

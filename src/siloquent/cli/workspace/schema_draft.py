@@ -64,7 +64,7 @@ def _find_person(names: list[str]) -> str:
 def _read(file: Path, reading: str) -> pa.Table:
     import pyarrow as pa
 
-    from siloquent.api import find_source, read_public_rows
+    from siloquent.declaring import find_source, read_public_rows
 
     try:
         address, _ = find_source(str(file), file.resolve().parent)

@@ -15,7 +15,7 @@ from siloquent.explore.plan.explain import describe_rows_left_out
 from siloquent.explore.plan.promise import describe_default, describe_promise, describe_unit, name_rows
 from siloquent.explore.spec import Answer, AnswerAccuracy, AnswerCost, AnswerReceipt, render
 from siloquent.explore.spec.answers.answer import ItemAccuracy, find_weakest
-from siloquent.explore.spec.query import Accuracy
+from siloquent.explore.spec.promises import Accuracy
 from siloquent.explore.spec.stored_measurement import describe_changed
 from siloquent.ledger import SettledAnswer
 from siloquent.privacy import Cost, get_accountant

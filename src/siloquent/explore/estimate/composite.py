@@ -42,7 +42,8 @@ from siloquent.explore.spec.aggregates import (
 )
 from siloquent.explore.spec.derived import Measured, iter_windows, replace_windows
 from siloquent.explore.spec.presentation import Presentation
-from siloquent.explore.spec.query import Accuracy, Item, Query
+from siloquent.explore.spec.promises import Accuracy
+from siloquent.explore.spec.query import Item, Query
 from siloquent.explore.spec.stored_measurement import StoredMeasurement
 from siloquent.schema import TableSchema
 

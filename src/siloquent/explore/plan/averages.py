@@ -20,7 +20,8 @@ from siloquent.explore.plan.bounds import (
 )
 from siloquent.explore.plan.planner import compute_error_bound
 from siloquent.explore.spec.aggregates import Average, Count, Deviation, Moment, Variance
-from siloquent.explore.spec.query import EVERY_ROW, Accuracy, Query
+from siloquent.explore.spec.promises import Accuracy
+from siloquent.explore.spec.query import EVERY_ROW, Query
 from siloquent.schema import TableSchema
 
 ROUGH = 10

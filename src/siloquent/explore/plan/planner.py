@@ -24,7 +24,8 @@ from siloquent.explore.plan.mechanisms.strategy import price_factorisation, pric
 from siloquent.explore.plan.mechanisms.top import price_geometric_top, price_rounds, price_top_factorisation
 from siloquent.explore.plan.unit_rows import extend_schema
 from siloquent.explore.spec.aggregates import Aggregate, Distinct
-from siloquent.explore.spec.query import Accuracy, Kind, Query, Spend
+from siloquent.explore.spec.promises import Accuracy, Spend
+from siloquent.explore.spec.query import Kind, Query
 from siloquent.fixes import AskWith, run
 from siloquent.maths.roots import last_negative
 from siloquent.maths.tails.errors import compute_breaking_error

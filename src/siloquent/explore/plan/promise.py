@@ -11,7 +11,8 @@ from siloquent.explore.spec.aggregates import Aggregate, Count, Distinct, Moment
 from siloquent.explore.spec.derived import Measured
 from siloquent.explore.spec.language.render import render_promise
 from siloquent.explore.spec.numbers import format_number
-from siloquent.explore.spec.query import Accuracy, Query
+from siloquent.explore.spec.promises import Accuracy
+from siloquent.explore.spec.query import Query
 from siloquent.privacy import format_digits
 from siloquent.schema import TableSchema
 

@@ -41,7 +41,8 @@ from siloquent.explore.plan.planner import (
 from siloquent.explore.plan.public_joins import inline_join
 from siloquent.explore.spec.aggregates import Aggregate, Quantile, Ranks
 from siloquent.explore.spec.language.refusals import quote_name
-from siloquent.explore.spec.query import EVERY_ROW, Accuracy, GroupBy, Query, SomeGroups, Spend
+from siloquent.explore.spec.promises import Accuracy, Spend
+from siloquent.explore.spec.query import EVERY_ROW, GroupBy, Query, SomeGroups
 from siloquent.fixes import run
 from siloquent.maths.tails import errors as error_tails
 from siloquent.privacy import Cost, format_digits, get_accountant

@@ -14,7 +14,8 @@ from siloquent.errors import RequestError
 from siloquent.explore.plan.cells.distinct import list_groups
 from siloquent.explore.plan.cells.predicates import compile_workload
 from siloquent.explore.spec.predicate import And, Column, Compare, Predicate
-from siloquent.explore.spec.query import EVERY_ROW, Accuracy, Query
+from siloquent.explore.spec.promises import Accuracy
+from siloquent.explore.spec.query import EVERY_ROW, Query
 from siloquent.schema import Attribute, Classes, ClassRuns, TableSchema
 from siloquent.schema.domain import MAX_CELLS
 from siloquent.schema.unit_rows import ComparedColumns, RowTest

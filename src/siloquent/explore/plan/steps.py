@@ -34,7 +34,8 @@ from siloquent.explore.spec.derived import Measured
 from siloquent.explore.spec.language.render import render_aggregate, render_offer
 from siloquent.explore.spec.language.render_conditions import render_expression
 from siloquent.explore.spec.numbers import MAX_DIGITS, format_number
-from siloquent.explore.spec.query import Accuracy, GroupBy, Promise, Query, SomeGroups, Spend
+from siloquent.explore.spec.promises import Accuracy, Promise, Spend
+from siloquent.explore.spec.query import GroupBy, Query, SomeGroups
 from siloquent.fixes import AskWith
 from siloquent.privacy import Composed, Cost, Event, get_accountant
 from siloquent.schema import TableSchema

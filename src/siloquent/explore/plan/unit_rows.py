@@ -22,7 +22,8 @@ from siloquent.explore.spec.language.render import render_aggregate, render_offe
 from siloquent.explore.spec.numbers import MAX_DIGITS
 from siloquent.explore.spec.per_unit import PerUnit, UnitValue
 from siloquent.explore.spec.predicate import Column
-from siloquent.explore.spec.query import EVERY_ROW, Accuracy, GroupBy, Item, Query
+from siloquent.explore.spec.promises import Accuracy
+from siloquent.explore.spec.query import EVERY_ROW, GroupBy, Item, Query
 from siloquent.fixes import AskWith, FixLike
 from siloquent.schema import Attribute, Domain, TableSchema
 from siloquent.schema.attribute import MAX_FROM_ZERO, MAX_STEPS

@@ -15,7 +15,8 @@ from siloquent.explore.plan.promise import name_rows
 from siloquent.explore.plan.steps import QueryPlan
 from siloquent.explore.spec.aggregates import Aggregate, Average, Count, Deviation, Ranks, Sum, Variance
 from siloquent.explore.spec.numbers import format_number
-from siloquent.explore.spec.query import Accuracy, Query
+from siloquent.explore.spec.promises import Accuracy
+from siloquent.explore.spec.query import Query
 from siloquent.privacy import format_digits
 from siloquent.schema import TableSchema
 

@@ -23,24 +23,19 @@ from siloquent.explore.spec.language.parse import parse_aggregate, parse_express
 from siloquent.explore.spec.language.presented import build_presentation
 from siloquent.explore.spec.numbers import parse_decimal
 from siloquent.explore.spec.predicate import And, Predicate
+from siloquent.explore.spec.promises import DEFAULT_BETA, Accuracy, Bound, Promise, Spend, Unstated
 from siloquent.explore.spec.query import (
-    DEFAULT_BETA,
     EVERY_ROW,
-    Accuracy,
-    Bound,
     Cube,
     GroupBy,
     Having,
     Item,
     Join,
     Predicates,
-    Promise,
     Query,
     Ranges,
     Reuse,
-    Spend,
     Top,
-    Unstated,
     Workload,
 )
 

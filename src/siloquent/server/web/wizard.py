@@ -118,7 +118,7 @@ async def _start(request: Request, person: Principal, fields: Mapping[str, str])
     await asyncio.to_thread(require_source, allowed, source, folder, name)
 
     def work(session: Session) -> str:
-        from siloquent.api import read_source
+        from siloquent.declaring import read_source
         from siloquent.schema.declaring.header import describe_header_doubt
 
         place = DeclarationFiles(session.workspace, name)
@@ -161,7 +161,7 @@ async def _load(request: Request, person: Principal, table: str) -> DeclarationS
     """
 
     def work(session: Session) -> DeclarationState:
-        from siloquent.api import read_source
+        from siloquent.declaring import read_source
         from siloquent.schema.declaring import start_draft
         from siloquent.schema.declaring.lists import build_list_finder, list_declared_columns
 

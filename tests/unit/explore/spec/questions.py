@@ -39,21 +39,8 @@ from siloquent.explore.spec.predicate import (
     Value,
 )
 from siloquent.explore.spec.presentation import Presentation, SortKey
-from siloquent.explore.spec.query import (
-    Accuracy,
-    Bound,
-    Cube,
-    GroupBy,
-    Having,
-    Item,
-    Join,
-    Predicates,
-    Query,
-    Ranges,
-    Spend,
-    Top,
-    Workload,
-)
+from siloquent.explore.spec.promises import Accuracy, Bound, Spend
+from siloquent.explore.spec.query import Cube, GroupBy, Having, Item, Join, Predicates, Query, Ranges, Top, Workload
 
 letters = st.characters(exclude_categories=["Cs", "Cc"])
 names = st.one_of(

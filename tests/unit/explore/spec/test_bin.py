@@ -10,7 +10,8 @@ import pytest
 from siloquent.errors import SyntaxProblem
 from siloquent.explore.spec import parse, parse_bin, parse_predicate
 from siloquent.explore.spec.aggregates import Sum
-from siloquent.explore.spec.query import Accuracy, Cube, Having, Predicates, Query, Ranges, Top
+from siloquent.explore.spec.promises import Accuracy
+from siloquent.explore.spec.query import Cube, Having, Predicates, Query, Ranges, Top
 
 
 def test_predicates_are_asked_in_their_order() -> None:

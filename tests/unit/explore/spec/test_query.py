@@ -12,16 +12,8 @@ from siloquent.errors import RequestError
 from siloquent.explore.spec import Query, parse
 from siloquent.explore.spec.aggregates import Sum
 from siloquent.explore.spec.predicate import And, Arithmetic, Call, Column, Compare, InList, Not, Or, Predicate, Value
-from siloquent.explore.spec.query import (
-    Accuracy,
-    Cube,
-    GroupBy,
-    Having,
-    Predicates,
-    Ranges,
-    Spend,
-    Top,
-)
+from siloquent.explore.spec.promises import Accuracy, Spend
+from siloquent.explore.spec.query import Cube, GroupBy, Having, Predicates, Ranges, Top
 
 PROMISE = Accuracy(Decimal(5))
 OLD = Compare(Column("age"), ">", Value(50))

@@ -12,7 +12,8 @@ from siloquent.explore.spec import format_canonical, parse, parse_sql, render
 from siloquent.explore.spec.aggregates import Count, Sum
 from siloquent.explore.spec.predicate import And, Call, Column, Compare, Value
 from siloquent.explore.spec.presentation import Presentation, SortKey
-from siloquent.explore.spec.query import Accuracy, GroupBy, Having, Predicates, Query, Spend, Top
+from siloquent.explore.spec.promises import Accuracy, Spend
+from siloquent.explore.spec.query import GroupBy, Having, Predicates, Query, Top
 
 EDUCATION = GroupBy((Column("education"),))
 

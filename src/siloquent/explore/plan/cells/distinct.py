@@ -23,7 +23,8 @@ from siloquent.explore.plan.public_joins import inline_join
 from siloquent.explore.spec.aggregates import Aggregate, Count, Distinct
 from siloquent.explore.spec.language.refusals import quote_name
 from siloquent.explore.spec.language.render import render, render_aggregate, render_offer
-from siloquent.explore.spec.query import EVERY_ROW, Accuracy, Cube, GroupBy, Query, Ranges, SomeGroups
+from siloquent.explore.spec.promises import Accuracy
+from siloquent.explore.spec.query import EVERY_ROW, Cube, GroupBy, Query, Ranges, SomeGroups
 from siloquent.fixes import AskWith, FixLike
 from siloquent.maths.sensitivity.linear import Sensitivity
 from siloquent.schema import MAX_CELLS, Attribute, TableSchema

@@ -10,6 +10,7 @@ from decimal import Decimal, localcontext
 from fractions import Fraction
 
 from siloquent.errors import RequestError
+from siloquent.explore.plan.computed.arithmetic import DAY_SECONDS
 from siloquent.explore.plan.computed.compiler import Compiler
 from siloquent.explore.plan.computed.narrowing import Cells
 from siloquent.explore.plan.computed.values import EPOCH, PlannedValue
@@ -21,7 +22,6 @@ from siloquent.schema.attribute import MAX_FROM_ZERO, MAX_INTEGER, MAX_STEPS, OT
 from siloquent.schema.computed import Computed, Node, Round
 
 _DIGITS = 200
-_DAY = 86_400
 
 
 class TooFine(RequestError):
@@ -155,7 +155,7 @@ def _build_boolean(node: Node, name: str, source: _Source, *, is_nullable: bool,
 
 
 def _build_moment(value: PlannedValue, name: str, source: _Source) -> Attribute:
-    grid = _DAY if value.kind == "day" else 1
+    grid = DAY_SECONDS if value.kind == "day" else 1
     node = Round(value.node, 1, grid, "floor") if grid > 1 else value.node
     low, high = value.low // grid, value.high // grid
     steps = high - low + 1

@@ -5,11 +5,8 @@ Proofs: docs/explanation/computed-columns.md.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from datetime import datetime
-from decimal import Decimal
 from fractions import Fraction
 
 import numpy as np
@@ -19,12 +16,22 @@ from siloquent.explore.plan.cells.classes import build_runs
 from siloquent.explore.plan.cells.functions import TEXTS, cut_text
 from siloquent.explore.plan.cells.numbers import MAX_PLACES
 from siloquent.explore.plan.cells.predicate_evaluation import match_pattern
+from siloquent.explore.plan.computed.arithmetic import (
+    DAY_SECONDS,
+    bound_value,
+    choose_value,
+    join_values,
+    plan_absolute,
+    plan_constant,
+    plan_division,
+    plan_rounded,
+    plan_sign,
+    subtract_days,
+)
 from siloquent.explore.plan.computed.columns import plan_column, plan_table
 from siloquent.explore.plan.computed.narrowing import Cells
 from siloquent.explore.plan.computed.plainness import find_plain_attribute, is_plain
 from siloquent.explore.plan.computed.values import (
-    EPOCH,
-    LARGEST,
     PlannedValue,
     compute_common_step,
     join_texts,
@@ -58,13 +65,10 @@ from siloquent.explore.spec.predicate import (
     find_truth,
 )
 from siloquent.schema import Domain
-from siloquent.schema.attribute import MAX_FROM_ZERO, MAX_STEPS
 from siloquent.schema.computed import (
     KNOWN,
     NULL,
     UNKNOWN,
-    Absolute,
-    Choose,
     Combine,
     Extreme,
     FirstKnown,
@@ -76,15 +80,11 @@ from siloquent.schema.computed import (
     Opposite,
     Recode,
     Round,
-    Scale,
     TruthValue,
 )
 
-_DAY = 86_400
-_UNITS: dict[str, int] = {"day": _DAY, "hour": 3_600, "minute": 60, "second": 1}
+_UNITS: dict[str, int] = {"day": DAY_SECONDS, "hour": 3_600, "minute": 60, "second": 1}
 """The seconds of units of differences. Engines count weeks in several ways."""
-_MAX_PLACES = 6
-"""The most decimal places of a quotient."""
 MAX_LOOKED_UP = 4_000_000
 """The most entries of all lookups of a question, of 17 bytes each."""
 
@@ -109,7 +109,7 @@ class Compiler:
             RequestError: kinds do not fit, or numbers may exceed 64 bits.
         """
         if isinstance(expression, Value):
-            return _plan_constant(expression)
+            return plan_constant(expression)
         if isinstance(expression, Arithmetic):
             return self._plan_arithmetic(expression)
         if isinstance(expression, Case):
@@ -132,7 +132,7 @@ class Compiler:
             (places,) = call.more
             if not isinstance(places, Value) or not isinstance(places.value, int) or abs(places.value) > MAX_PLACES:
                 raise RequestError(f"Numbers are rounded to at most {MAX_PLACES} places.", fix="round(cost, 2)")
-            return _plan_rounded(inner, text, "nearest", Fraction(10) ** -places.value)
+            return plan_rounded(inner, text, "nearest", Fraction(10) ** -places.value)
         return _OF_NUMBERS[call.function](inner, text)
 
     def _plan_call(self, call: Call) -> PlannedValue:
@@ -192,19 +192,19 @@ class Compiler:
         left, right = self.plan_value(expression.left), self.plan_value(expression.right)
         text = render_expression(expression)
         if (left.kind, expression.op, right.kind) == ("day", "-", "day"):
-            return _subtract_days(left, right)
+            return subtract_days(left, right)
         if (left.kind, right.kind) != ("number", "number"):
             raise RequestError(f"{expression.op} takes numbers, not {left.kind} and {right.kind}.")
         is_nullable = left.is_nullable or right.is_nullable
         if expression.op == "/":
-            return _divide(left, right, text)
+            return plan_division(left, right, text)
         if expression.op == "*":
             corners = [a * b for a in (left.low, left.high) for b in (right.low, right.high)]
             low, high, step = min(corners), max(corners), left.step * right.step
         else:
             step = compute_common_step([left.step, right.step])
             left, right = rescale(left, step, text), rescale(right, step, text)
-            low, high, step, is_nullable = _bound(expression.op, left, right, step, is_nullable)
+            low, high, step, is_nullable = bound_value(expression.op, left, right, step, is_nullable)
         require_fits(low, high, text)
         node = Combine(left.node, expression.op, right.node)
         if isinstance(left.constant, Fraction) and isinstance(right.constant, Fraction) and low == high:
@@ -218,7 +218,7 @@ class Compiler:
             return PlannedValue(node, "truth", 0, 1, is_nullable=any(side.is_nullable for side in sides))
         tests = [self.plan_test(branch.test) for branch in expression.branches]
         values = [self.plan_value(branch.value) for branch in expression.branches]
-        return _choose(tests, [*values, self.plan_value(expression.otherwise)], render_expression(expression))
+        return choose_value(tests, [*values, self.plan_value(expression.otherwise)], render_expression(expression))
 
     def _concat(self, call: Call) -> PlannedValue:
         """Plan texts one after another, where NULL is an empty text."""
@@ -229,7 +229,7 @@ class Compiler:
         found = plan_text("")
         for value in values:
             if value.is_nullable:
-                value = replace(_join(unify([value, plan_text("")], text), FirstKnown), is_nullable=False)
+                value = replace(join_values(unify([value, plan_text("")], text), FirstKnown), is_nullable=False)
             found = join_texts(found, value, text)
         return found
 
@@ -265,7 +265,7 @@ class Compiler:
         for argument in (call.argument, *call.more[:-1]):
             self._require_nulls(argument)
         values = self._plan_arguments(call)
-        return replace(_join(values, FirstKnown), is_nullable=all(value.is_nullable for value in values))
+        return replace(join_values(values, FirstKnown), is_nullable=all(value.is_nullable for value in values))
 
     def _require_nulls(self, argument: Expression) -> None:
         """Refuse to replace the NULLs of an attribute whose rows without a value are left out."""
@@ -279,14 +279,16 @@ class Compiler:
     def _nullif(self, call: Call) -> PlannedValue:
         first, other = self._plan_arguments(call)
         test = plan_comparison(first, "=", other, render_expression(call))
-        return _choose([test], [PlannedValue(Fixed(0, NULL), "null", is_nullable=True), first], render_expression(call))
+        return choose_value(
+            [test], [PlannedValue(Fixed(0, NULL), "null", is_nullable=True), first], render_expression(call)
+        )
 
     def _extreme(self, call: Call) -> PlannedValue:
         values = self._plan_arguments(call)
         if values[0].kind == "truth":
             raise RequestError(f"{call.function} takes numbers, dates or texts.")
         largest = call.function == "greatest"
-        return _join(values, lambda nodes: Extreme(nodes, largest))
+        return join_values(values, lambda nodes: Extreme(nodes, largest))
 
     def plan_test(self, predicate: Predicate, *, negated: bool = False) -> Node:
         """Plan the truth of ``predicate``: 0 or 1, not known where it is UNKNOWN.
@@ -315,7 +317,7 @@ class Compiler:
             if value.kind != "text":
                 raise RequestError("LIKE takes a text.", fix=render_expression(predicate.expression))
             return Recode(value.node, match_pattern(value.texts, predicate.pattern).astype(np.int64))
-        constants = [_plan_constant(Value(one)) for one in predicate.values]
+        constants = [plan_constant(Value(one)) for one in predicate.values]
         text = render_predicate(predicate)
         return Joined(tuple(plan_comparison(value, "=", one, text) for one in constants), any_of=True)
 
@@ -365,52 +367,6 @@ def _iter_unknown(predicate: Predicate) -> Iterator[Expression]:
         yield from (one for one in iter_expressions(predicate) if list_attributes(one))
 
 
-def _plan_constant(value: Value) -> PlannedValue:
-    constant = value.value
-    if constant is None:
-        return PlannedValue(Fixed(0, NULL), "null", is_nullable=True)
-    if isinstance(constant, bool):
-        return PlannedValue(Fixed(int(constant)), "truth", int(constant), int(constant))
-    if isinstance(constant, (int, Decimal)):
-        return plan_number(Fraction(constant))
-    if isinstance(constant, str):
-        return plan_text(constant)
-    moment = constant if isinstance(constant, datetime) else datetime(constant.year, constant.month, constant.day)
-    seconds = math.floor((moment - EPOCH).total_seconds())
-    return PlannedValue(Fixed(seconds), "moment" if isinstance(constant, datetime) else "day", seconds, seconds)
-
-
-def _bound(
-    op: str, left: PlannedValue, right: PlannedValue, step: Fraction, is_nullable: bool
-) -> tuple[int, int, Fraction, bool]:
-    """Bound a sum, difference, quotient or remainder of two numbers with the same step."""
-    if op == "+":
-        return left.low + right.low, left.high + right.high, step, is_nullable
-    if op == "-":
-        return left.low - right.high, left.high - right.low, step, is_nullable
-    largest = max(abs(left.low), abs(left.high))
-    may_divide_by_zero = right.low <= 0 <= right.high
-    if op == "%":
-        largest = min(largest, max(abs(right.low), abs(right.high)))
-        low, high = (0 if left.low >= 0 else -largest), (0 if left.high <= 0 else largest)
-        return low, high, step, is_nullable or may_divide_by_zero
-    if may_divide_by_zero:
-        return -largest, largest, Fraction(1), True
-    corners = [abs(a) // abs(b) * _sign(a) * _sign(b) for a in (left.low, left.high) for b in (right.low, right.high)]
-    return min(0, *corners) if left.low <= 0 <= left.high else min(corners), max(corners), Fraction(1), is_nullable
-
-
-def _subtract_days(left: PlannedValue, right: PlannedValue) -> PlannedValue:
-    """Plan the number of days between two dates."""
-    node = Round(Combine(left.node, "-", right.node), 1, _DAY, "floor")
-    low, high = (left.low - right.high) // _DAY, (left.high - right.low) // _DAY
-    return PlannedValue(node, "number", low, high, is_nullable=left.is_nullable or right.is_nullable)
-
-
-def _sign(value: int) -> int:
-    return (value > 0) - (value < 0)
-
-
 def multiply_out(test: Compare) -> Predicate | None:
     """Return a comparison of a quotient by attributes as one of products, by the divisor's sign; None for others.
 
@@ -434,93 +390,10 @@ def _divides_by_attribute(expression: Expression) -> bool:
     return is_quotient and bool(list_attributes(expression.right))  # type: ignore[union-attr]
 
 
-def _divide(left: PlannedValue, right: PlannedValue, text: str) -> PlannedValue:
-    """Plan a quotient by a constant: the same whole numbers, in other steps."""
-    divisor = right.constant
-    if not isinstance(divisor, Fraction):
-        return _divide_rounded(left, right, text)
-    if not divisor:
-        raise RequestError(f"{text[:200]} divides by 0.", fix="divide by another number")
-    if divisor > 0:
-        return replace(left, step=left.step / divisor, constant=None)
-    node = Scale(left.node, -1)
-    return replace(left, node=node, low=-left.high, high=-left.low, step=left.step / -divisor, constant=None)
-
-
-def _divide_rounded(left: PlannedValue, right: PlannedValue, text: str) -> PlannedValue:
-    """Plan a quotient by a number that cannot be 0, rounded to at most six decimal places, halves away from 0.
-
-    Raises:
-        RequestError: the divisor may be 0, or no number of places fits.
-    """
-    if right.low <= 0 <= right.high:
-        raise RequestError(
-            f"{text[:200]} divides by a number that may be 0 by its declaration and the conditions.",
-            fix="WHERE with a condition on the divisor that leaves 0 out, such as distance > 0",
-        )
-    if right.high < 0:
-        left, right = _negate(left), _negate(right)
-    for places in range(_MAX_PLACES, -1, -1):
-        step = Fraction(1, 10**places)
-        ratio = left.step / (right.step * step)
-        up, down = 2 * ratio.numerator, 2 * ratio.denominator
-        largest = up * max(abs(left.low), abs(left.high)) + down * right.high
-        ends = [Fraction(a, b) * ratio for a in (left.low, left.high) for b in (right.low, right.high)]
-        low, high = math.floor(min(ends) + Fraction(1, 2)) - 1, math.ceil(max(ends) - Fraction(1, 2)) + 1
-        if largest < LARGEST and high - low < MAX_STEPS and max(abs(low), abs(high)) <= MAX_FROM_ZERO:
-            half = Combine(Absolute(left.node, sign=True), "*", Scale(right.node, down // 2))
-            node = Combine(Combine(Scale(left.node, up), "+", half), "//", Scale(right.node, down))
-            low, high = max(low, math.floor(min(ends))), min(high, math.ceil(max(ends)))
-            return PlannedValue(node, "number", low, high, step, is_nullable=left.is_nullable or right.is_nullable)
-    require_fits(largest, largest, text)
-    raise RequestError(f"{text[:200]} has too many values to be summed.", fix="declare a coarser grid")
-
-
-def _negate(value: PlannedValue) -> PlannedValue:
-    return replace(value, node=Scale(value.node, -1), low=-value.high, high=-value.low)
-
-
-def _choose(tests: Sequence[Node], values: Sequence[PlannedValue], text: str) -> PlannedValue:
-    found = unify(values, text)
-    tested = tuple(tests)
-    chosen = _join(found, lambda nodes: Choose(tested, nodes))
-    return replace(chosen, is_nullable=any(value.is_nullable for value in values))
-
-
-def _join(values: Sequence[PlannedValue], build: Callable[[tuple[Node, ...]], Node]) -> PlannedValue:
-    """Join values of one kind by a node that returns one of them in each row."""
-    node = build(tuple(value.node for value in values))
-    low, high = min(value.low for value in values), max(value.high for value in values)
-    is_nullable = all(value.is_nullable for value in values)
-    return replace(values[0], node=node, low=low, high=high, is_nullable=is_nullable, constant=None)
-
-
-def _plan_rounded(inner: PlannedValue, text: str, how: str, step: Fraction = Fraction(1)) -> PlannedValue:
-    """Plan a number rounded to a multiple of ``step``."""
-    ratio = inner.step / step
-    if ratio.denominator == 1:
-        return rescale(inner, step, text)
-    node = Round(inner.node, ratio.numerator, ratio.denominator, how)  # type: ignore[arg-type]
-    require_fits(inner.low * ratio.numerator, inner.high * ratio.numerator, text)
-    low, high = math.floor(inner.low * ratio), math.ceil(inner.high * ratio)
-    return replace(inner, node=node, low=low, high=high, step=step, constant=None)
-
-
-def _plan_absolute(inner: PlannedValue, text: str) -> PlannedValue:
-    low = 0 if inner.low <= 0 <= inner.high else min(abs(inner.low), abs(inner.high))
-    high = max(abs(inner.low), abs(inner.high))
-    return replace(inner, node=Absolute(inner.node), low=low, high=high, constant=None)
-
-
-def _plan_sign(inner: PlannedValue, text: str) -> PlannedValue:
-    node = Absolute(inner.node, sign=True)
-    return replace(inner, node=node, low=_sign(inner.low), high=_sign(inner.high), step=Fraction(1), constant=None)
-
-
 _OF_NUMBERS: dict[str, Callable[[PlannedValue, str], PlannedValue]] = {
-    "abs": _plan_absolute,
-    "sign": _plan_sign,
-    "round": lambda inner, text: _plan_rounded(inner, text, "nearest"),
-    "floor": lambda inner, text: _plan_rounded(inner, text, "floor"),
-    "ceil": lambda inner, text: _plan_rounded(inner, text, "ceil"),
+    "abs": plan_absolute,
+    "sign": plan_sign,
+    "round": lambda inner, text: plan_rounded(inner, text, "nearest"),
+    "floor": lambda inner, text: plan_rounded(inner, text, "floor"),
+    "ceil": lambda inner, text: plan_rounded(inner, text, "ceil"),
 }

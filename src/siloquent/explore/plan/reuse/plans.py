@@ -23,7 +23,8 @@ from siloquent.explore.plan.steps import PlanStep
 from siloquent.explore.spec import format_canonical
 from siloquent.explore.spec.aggregates import Distinct, Quantile, Ranks
 from siloquent.explore.spec.answers.answer import Label
-from siloquent.explore.spec.query import Query, Spend
+from siloquent.explore.spec.promises import Spend
+from siloquent.explore.spec.query import Query
 from siloquent.ledger import Permit
 from siloquent.privacy import FREE, Cost, DiscreteGaussian, DiscreteLaplace, Event, get_accountant
 from siloquent.schema import Attribute, TableSchema

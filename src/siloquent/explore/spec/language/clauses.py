@@ -25,18 +25,8 @@ from siloquent.explore.spec.language.refusals import (
 from siloquent.explore.spec.language.tested import add_test, is_at_one, read_count, read_of_expression
 from siloquent.explore.spec.normal_form import FLIPPED
 from siloquent.explore.spec.predicate import CompareOp
-from siloquent.explore.spec.query import (
-    DEFAULT_BETA,
-    Accuracy,
-    Bound,
-    Having,
-    Item,
-    Promise,
-    Reuse,
-    Spend,
-    Top,
-    Unstated,
-)
+from siloquent.explore.spec.promises import DEFAULT_BETA, Accuracy, Bound, Promise, Spend, Unstated
+from siloquent.explore.spec.query import Having, Item, Reuse, Top
 
 NESTED = Refusal("Aggregates cannot be nested.", "query the inner aggregate for each group, with its own ERROR")
 _SEPARATORS = Refusal("Numbers use a decimal point and no thousands separators.", "ERROR 1000, CONFIDENCE 0.95")

@@ -31,22 +31,8 @@ from siloquent.explore.spec.numbers import format_number, format_share
 from siloquent.explore.spec.per_unit import PerUnit
 from siloquent.explore.spec.predicate import Column, Or, Predicate
 from siloquent.explore.spec.presentation import Presentation
-from siloquent.explore.spec.query import (
-    DEFAULT_BETA,
-    EVERY_ROW,
-    Accuracy,
-    Bound,
-    Cube,
-    GroupBy,
-    Item,
-    Predicates,
-    Promise,
-    Query,
-    Ranges,
-    Spend,
-    Unstated,
-    Workload,
-)
+from siloquent.explore.spec.promises import DEFAULT_BETA, Accuracy, Bound, Promise, Spend, Unstated
+from siloquent.explore.spec.query import EVERY_ROW, Cube, GroupBy, Item, Predicates, Query, Ranges, Workload
 from siloquent.explore.spec.related import Related, name_related
 from siloquent.schema.table import TILDE
 
