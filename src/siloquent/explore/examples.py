@@ -50,7 +50,7 @@ def read_question(session: WorkspaceSession, text: str, *, may_see: Callable[[st
     linked = list_linked_tables(session, may_see) if may_join else []
     with reading(session, text, may_see=may_see):
         query = parse_unstated(text, linked=linked)
-        if isinstance(query.promise, Unstated) and not _has_default(session, query.table):
+        if isinstance(query.promise, Unstated) and not _has_default(session, query.table, may_see):
             query = parse(text, linked=linked)  # refused, where the clause should stand
     query = bind_joins(session, query, may_see=may_see)
     names = [name for name in session.list_tables() if may_see(name)]
@@ -58,8 +58,8 @@ def read_question(session: WorkspaceSession, text: str, *, may_see: Callable[[st
     return replace(query, table=meant[0]) if query.table not in names and len(meant) == 1 else query
 
 
-def _has_default(session: WorkspaceSession, table: str) -> bool:
-    meant = [name for name in session.list_tables() if name.casefold() == table.casefold()]
+def _has_default(session: WorkspaceSession, table: str, may_see: Callable[[str], bool]) -> bool:
+    meant = [name for name in session.list_tables() if may_see(name) and name.casefold() == table.casefold()]
     return any(session.find_defaults(name) is not None for name in meant)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -179,6 +180,44 @@ def test_a_token_for_joined_tables_gets_its_answer_again_and_its_release(served:
         with client_for(served, "ana", "analyst", *tables) as ana:
             assert ana.get(f"/v1/releases/{release}").status_code == 404
             assert release not in ana.get("/v1/releases").text
+
+
+NOWHERE = {"zebraalone": "zebraanone", "zebraorders": "zebraorderz"}
+"""For each hidden table a name as long, and as like the others, that is no table's."""
+ASKED = [
+    "SELECT COUNT(*) FROM {}",
+    "SELECT COUNT(nothing) FROM {}",
+    "SELECT zebracol, COUNT(*) FROM {} GROUP BY zebracol",
+    "SELECT COUNT(*) FROM {} JOIN cust ON o = c",
+    "SELECT COUNT(*) FROM lines JOIN {} ON ord = o",
+    "SELECT COUNT(*) FROM lines JOIN {} USING (ord)",
+    "SELECT COUNT(*) FROM lines JOIN {} ON ord = o JOIN cust ON zebrac = c",
+    "SELECT COUNT(*) FROM lines, {} WHERE ord = o",
+    "SELECT COUNT(*) FROM (SELECT * FROM {}) t",
+    "WITH t AS (SELECT * FROM {}) SELECT COUNT(*) FROM t",
+    "SELECT AVG(n) FROM (SELECT customer, COUNT(*) AS n FROM {} GROUP BY customer) t",
+    "SELECT COUNT(*) FROM lines WHERE ord IN (SELECT o FROM {})",
+    "DISCOVER BOUNDS OF zebran FROM {}",
+    "BIN {} ON zebran",
+]
+
+
+@pytest.mark.parametrize("hidden", NOWHERE)
+def test_a_hidden_table_is_refused_like_one_that_is_not_there(served: Served, hidden: str) -> None:
+    """Whatever is asked and however: status, code, words and fix are those for a name that is nobody's."""
+    with client_for(served, "ana", "analyst", "lines", "cust", **{"Idempotency-Key": f"to {hidden}"}) as ana:
+        for words in ASKED:
+            for more in ("", PAID, " ERROR 9 PERCENT"):
+                for defaults in ({}, {"defaults": {"error": "2 PERCENT"}}):
+                    for route in ("explanations", "answers"):
+                        told = []
+                        for name in (hidden, NOWHERE[hidden]):
+                            body = {"sql": words.format(name) + more, **defaults}
+                            found = ana.post(f"/v1/{route}", json=body)
+                            assert found.status_code in (400, 404, 422), (body, found.text)
+                            told.append({**found.json(), "instance": ""})
+                        as_hidden = json.loads(json.dumps(told[1]).replace(NOWHERE[hidden], hidden))
+                        assert told[0] == as_hidden, (words + more, defaults, route)
 
 
 @pytest.mark.parametrize("role", ["analyst", "auditor"])
