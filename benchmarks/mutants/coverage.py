@@ -21,12 +21,13 @@ from pathlib import Path, PurePosixPath
 from benchmarks.mutants.nursery import NURSERY, ROOT
 
 CACHE = ROOT / ".mutants"
-FILE_SECONDS, TEST_SECONDS = 200, 12
+FILE_SECONDS, TEST_SECONDS = 200, {False: 5, True: 20}
 TOGETHER = 8  # files that one process traces
 # Those that start servers, browsers and other programs are slow, and a trace does not see into another process.
 LEFT_OUT = ("unit/cli", "unit/server", "unit/remote", "unit/pictures", "unit/demo", "journeys/web", "journeys/server")
-DEAR = {"journeys": 1, "statistical": 2, "audit": 2, "contract": 1, "replay": 4}
+DEAR = {"journeys": 4, "statistical": 8, "audit": 8, "contract": 4, "property": 2, "replay": 12}
 """Folders whose tests take long, and by how much their files come later."""
+SLOW = 20.0
 ORDER = ("unit", "contract", "property", "statistical", "audit", "journeys")
 MARKS = {False: "not spark and not web and not slow", True: "slow and not spark and not web"}
 _WORDS = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -87,7 +88,7 @@ def _trace(parts: Sequence[Part], source: Path, *, slow: bool) -> None:
     files = [str(part.file.relative_to(ROOT)) for part in parts]
     options = ["-q", "--tb=no", "-p", "no:cacheprovider", "-p", "benchmarks.mutants.tracing", "--hypothesis-seed=0"]
     watched = {"MUTANTS_TRACE": str(told), "MUTANTS_SOURCE": str(source / "siloquent")}
-    limits = {"MUTANTS_SECONDS": str(TEST_SECONDS)}
+    limits = {"MUTANTS_SECONDS": str(TEST_SECONDS[slow])}
     seconds = FILE_SECONDS * len(parts)
     NURSERY.run([*options, "-m", MARKS[slow], *files], source, seconds=seconds, more={**watched, **limits})
     texts = told.read_text("utf-8").splitlines() if told.exists() else []
@@ -183,7 +184,7 @@ class Ranked:
             score += sum(self._rarity(name) for name in function.split(".") if name in words)
             scored.append((score, nth))
         quick = [(-score, nth, Part(self.files[nth])) for score, nth in scored]
-        slow = [(5 - score, nth, Part(self.files[nth], slow=True)) for score, nth in scored]
+        slow = [(SLOW - score, nth, Part(self.files[nth], slow=True)) for score, nth in scored]
         return [part for *_, part in sorted(quick + slow, key=lambda one: one[:2])]
 
     def _rarity(self, word: str) -> float:
