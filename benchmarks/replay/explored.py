@@ -72,6 +72,9 @@ FAR_APART = {
     "variance": "SELECT VAR(dose) FROM visits BUDGET 30 EPSILON",
     "several": "SELECT COUNT(*), AVG(dose), SUM(cost) FROM visits WHERE ward = 'A' BUDGET 30 EPSILON",
     "averages of groups": "SELECT ill, AVG(dose) FROM visits GROUP BY ill BUDGET 30 EPSILON",
+    "average and median": "SELECT AVG(cost), MEDIAN(age) FROM visits BUDGET 30 EPSILON",
+    "medians of chosen groups": "SELECT ward, MEDIAN(age), COUNT(*) FROM visits GROUP BY ward HAVING COUNT(*) > 2 "
+    "ERROR 20, 30",
 }
 """Questions whose price some pair of extreme units uses up, by what they ask."""
 
@@ -87,6 +90,8 @@ UNITS: dict[str, list[Row]] = {
     "variance": [{"dose": place / 2} for place in range(-2, 7)],
     "several": [{"ward": "A", "dose": dose, "cost": cost} for dose in (-1, 3) for cost in (-5, 5)],
     "averages of groups": [{"ill": ill, "dose": dose} for ill in (True, False) for dose in (-1, 3)],
+    "average and median": [{"age": age, "cost": cost} for age in (*range(5), None) for cost in (-5, 5, None)],
+    "medians of chosen groups": [{**ward, "age": age} for ward in WARDS for age in range(5)],
 }
 """All that a row can be to a question, as far as its loss is concerned.
 
