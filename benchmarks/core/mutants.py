@@ -38,8 +38,8 @@ def rows(options: Options) -> Iterator[Row]:
     start = time.monotonic()
     with copied(SOURCE) as clean, copied(SOURCE) as copy:
         field = Field(copy, coverage.Ranked(clean), trees)
-        by_hand = _judged(field, [fault for fault in named() if not any(fault.name in one for one in old)])
         generated = _judged(field, chosen)
+        by_hand = _judged(field, [fault for fault in named() if not any(fault.name in one for one in old)])
     hours = (time.monotonic() - start) / 3_600
     yield Row(
         "mutants-planted",

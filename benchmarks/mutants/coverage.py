@@ -25,7 +25,7 @@ FILE_SECONDS, TEST_SECONDS = 200, {False: 5, True: 20}
 TOGETHER = 8  # files that one process traces
 # Those that start servers, browsers and other programs are slow, and a trace does not see into another process.
 LEFT_OUT = ("unit/cli", "unit/server", "unit/remote", "unit/pictures", "unit/demo", "journeys/web", "journeys/server")
-DEAR = {"journeys": 4, "statistical": 8, "audit": 8, "contract": 4, "property": 2, "replay": 12}
+DEAR = {"journeys": 4, "statistical": 8, "audit": 8, "contract": 6, "property": 5, "replay": 12}
 """Folders whose tests take long, and by how much their files come later."""
 SLOW = 20.0
 ORDER = ("unit", "contract", "property", "statistical", "audit", "journeys")

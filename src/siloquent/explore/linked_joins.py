@@ -16,7 +16,7 @@ from siloquent.explore.spec.language.refusals import quote_name
 from siloquent.explore.spec.language.render import render_offer
 from siloquent.explore.spec.language.select.views import join_conditions
 from siloquent.explore.spec.name_resolution import list_names
-from siloquent.explore.spec.predicate import Column, Compare
+from siloquent.explore.spec.predicate import Column, Compare, JoinedColumn
 from siloquent.explore.spec.promises import Accuracy
 from siloquent.explore.spec.query import EVERY_ROW
 from siloquent.fixes import AskWith, build_fix
@@ -70,17 +70,12 @@ def _bind_linked(session: WorkspaceSession, query: Query, may_see: Callable[[str
             raise RequestError(told, fix=_suggest(query, "")) from None
         refused.remedy = build_fix(_suggest(query, str(refused.fix)))
         raise
-    left, keys = list(query.on), [pair for _, _, on in list_pairs(relation) for pair in on]
-    missing = False
-    for key in keys:
-        found = [pair for pair in left if _fold(pair) == _fold(key)]
-        missing |= not found
-        left = [pair for pair in left if pair not in found]
-    if missing:
+    left = _leave_keys_out(query, relation)
+    if left is None:
         raise _build_refusal(query, relation)
     rows = query.where if query.per_unit is None else query.per_unit.where
     for own, other in left:
-        rows = join_conditions(rows, Compare(Column(own), "=", Column(other)))
+        rows = join_conditions(rows, Compare(Column(own.name), "=", Column(other.name)))
     bound = replace(query, table=relation.name, joins=(), on=())
     if query.per_unit is None:
         bound = replace(bound, where=rows)
@@ -101,7 +96,7 @@ def _read_plain_join(session: WorkspaceSession, query: Query, may_see: Callable[
         return query
     if not {query.table, join.table} <= {*list_linked_tables(session, may_see)}:
         return query
-    return replace(query, join=None, joins=(join.table,), on=((join.key, join.key),))
+    return replace(query, join=None, joins=(join.table,), on=((JoinedColumn(join.key), JoinedColumn(join.key)),))
 
 
 def _suggest(query: Query, way: str) -> AskWith:
@@ -115,8 +110,33 @@ def _suggest(query: Query, way: str) -> AskWith:
     return AskWith(render_offer(Query(query.table, EVERY_ROW, promise)), f"the rows of {quote_name(query.table)} alone")
 
 
-def _fold(pair: tuple[str, str]) -> list[str]:
-    return sorted(one.casefold() for one in pair)
+def _leave_keys_out(query: Query, relation: TableSchema) -> list[tuple[JoinedColumn, JoinedColumn]] | None:
+    """Return the equalities of ``query`` that are not those of the links of ``relation``; None if one of these lacks.
+
+    Tables may name their keys alike: each link needs an equality of its own, and those that name their tables come
+    first.
+    """
+    left = sorted(query.on, key=lambda pair: -sum(bool(one.table) for one in pair))
+    keys = [
+        (JoinedColumn(own, table), JoinedColumn(other, parent.partition(PLUS)[0]))
+        for table, parent, on in list_pairs(relation)
+        for own, other in on
+    ]
+    for key in keys:
+        found = next((place for place, pair in enumerate(left) if _is_same(pair, key)), None)
+        if found is None:
+            return None
+        del left[found]
+    return [pair for pair in left if not any(_is_same(pair, key) for key in keys)]
+
+
+def _is_same(pair: tuple[JoinedColumn, JoinedColumn], key: tuple[JoinedColumn, JoinedColumn]) -> bool:
+    """Return whether ``pair`` says the equality ``key``, either way round."""
+    return any(all(map(_may_be, sides, key)) for sides in (pair, pair[::-1]))
+
+
+def _may_be(one: JoinedColumn, column: JoinedColumn) -> bool:
+    return one.name.casefold() == column.name.casefold() and one.table.casefold() in ("", column.table.casefold())
 
 
 def _build_refusal(query: Query, relation: TableSchema) -> RequestError:

@@ -44,6 +44,14 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
+class JoinedColumn:
+    """A column on which linked tables are joined; ``table``: that of the text, empty if it names none."""
+
+    name: str
+    table: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Value:
     """A constant typed by its context; whole numbers are ints, so that 5 and 5.0 are equal."""
 

@@ -25,7 +25,7 @@ from siloquent.explore.spec.language.refusals import suggest_bounds
 from siloquent.explore.spec.normal_form import normalize_expression, normalize_predicate, require_attribute
 from siloquent.explore.spec.numbers import check_number
 from siloquent.explore.spec.per_unit import PerUnit
-from siloquent.explore.spec.predicate import And, Column, Expression, Predicate, check_name
+from siloquent.explore.spec.predicate import And, Column, Expression, JoinedColumn, Predicate, check_name
 from siloquent.explore.spec.presentation import Presentation
 from siloquent.explore.spec.promises import Accuracy, Promise, Spend, Unstated
 from siloquent.explore.spec.related import Related
@@ -215,7 +215,7 @@ class Query:
     groups_each: int | None = None
     default_share: Decimal | None = None
     joins: tuple[str, ...] = ()
-    on: tuple[tuple[str, str], ...] = ()
+    on: tuple[tuple[JoinedColumn, JoinedColumn], ...] = ()
     per_unit: PerUnit | None = None
     related: tuple[Related, ...] = ()
     is_outer: bool = False

@@ -344,7 +344,10 @@ def _read_named(cursor: Cursor) -> Node:
     if cursor.token.kind == "word" and cursor.following.word == "(":
         return _read_call(cursor)
     if cursor.token.kind in ("word", "quoted"):
-        return Column(cursor.take_attribute())
+        name, table = cursor.take_attribute_of()
+        column = Column(name)
+        cursor.tables.append((column, table))
+        return column
     raise cursor.build_problem("an attribute or a value")
 
 

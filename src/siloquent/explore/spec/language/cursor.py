@@ -38,6 +38,8 @@ class Cursor:
         self._place = 0
         self._depth = 0
         self.takes_extremes = False  # whether MIN and MAX may stand here: of one unit's rows, in a subquery
+        self.tables: list[tuple[object, str]] = []  # attributes of conditions, with the names in front of them
+        self.aliases: dict[str, str] = {}  # tables by their newest names, in lower case
         self.qualifiers: list[Token] = []  # names such as visits.age: checked once the table is known
         self.related: list[Related] = []  # the conditions with a subquery, in order
         self.keeps_qualifiers = False  # whether attributes are named with their tables: within such a subquery
@@ -93,6 +95,10 @@ class Cursor:
 
     def take_attribute(self) -> str:
         """Parse an attribute's name, with its table in front or not; the table is checked once it is known."""
+        return self.take_attribute_of()[0]
+
+    def take_attribute_of(self) -> tuple[str, str]:
+        """Parse as ``take_attribute``; return the name, and its table's, empty without one."""
         before, token = None, self.token
         name = self.take_name("an attribute")
         while self.take("."):
@@ -100,7 +106,8 @@ class Cursor:
             name = self.take_name("an attribute")
         if before is not None:
             self.qualifiers.append(before)
-        return f"{before.text}{MARK}{name}" if before is not None and self.keeps_qualifiers else name
+        marked = f"{before.text}{MARK}{name}" if before is not None and self.keeps_qualifiers else name
+        return marked, "" if before is None else before.text
 
     def has_in_item(self, words: Collection[str]) -> bool:
         """Return whether a function named by one of ``words`` is called in the item of a list that begins here."""

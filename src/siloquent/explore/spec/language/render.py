@@ -29,7 +29,7 @@ from siloquent.explore.spec.language.render_conditions import (
 from siloquent.explore.spec.name_resolution import list_related, substitute_columns
 from siloquent.explore.spec.numbers import format_number, format_share
 from siloquent.explore.spec.per_unit import PerUnit
-from siloquent.explore.spec.predicate import Column, Or, Predicate
+from siloquent.explore.spec.predicate import Column, JoinedColumn, Or, Predicate
 from siloquent.explore.spec.presentation import Presentation
 from siloquent.explore.spec.promises import DEFAULT_BETA, Accuracy, Bound, Promise, Spend, Unstated
 from siloquent.explore.spec.query import EVERY_ROW, Cube, GroupBy, Item, Predicates, Query, Ranges, Workload
@@ -173,16 +173,20 @@ def _render_select(query: Query) -> str:
     return f"SELECT {', '.join(items)} FROM {source}{join}{where}{groups}"
 
 
-def _render_where(on: Sequence[tuple[str, str]], where: Predicate | None) -> str:
+def _render_where(on: Sequence[tuple[JoinedColumn, JoinedColumn]], where: Predicate | None) -> str:
     """Render WHERE, with the columns on which linked tables are joined in front."""
-    conditions = [f"{render_name(own)} = {render_name(other)}" for own, other in on]
+    conditions = [f"{_render_joined(own)} = {_render_joined(other)}" for own, other in on]
     if where is not None:
         text = render_predicate(where)
         conditions.append(f"({text})" if conditions and isinstance(where, Or) else text)
     return f" WHERE {' AND '.join(conditions)}" if conditions else ""
 
 
-def _render_per_unit(per_unit: PerUnit, tables: str, on: Sequence[tuple[str, str]]) -> str:
+def _render_joined(column: JoinedColumn) -> str:
+    return f"{render_name(column.table)}.{render_name(column.name)}" if column.table else render_name(column.name)
+
+
+def _render_per_unit(per_unit: PerUnit, tables: str, on: Sequence[tuple[JoinedColumn, JoinedColumn]]) -> str:
     unit = render_name(per_unit.unit)
     values = [f"{render_aggregate(one.aggregate)} AS {render_name(one.name)}" for one in per_unit.values]
     where = _render_where(on, per_unit.where)

@@ -26,7 +26,7 @@ from siloquent.explore.spec.language.refusals import (
 from siloquent.explore.spec.language.select.views import GroupedView, Source, View, join_conditions
 from siloquent.explore.spec.language.tokens import Token
 from siloquent.explore.spec.name_resolution import substitute_columns
-from siloquent.explore.spec.predicate import And, Column, Compare, Expression, Or, Predicate
+from siloquent.explore.spec.predicate import And, Column, Compare, Expression, JoinedColumn, Or, Predicate
 from siloquent.explore.spec.query import Join
 
 _ONLY_ROWS = Refusal(
@@ -258,8 +258,13 @@ def _read_on(cursor: Cursor) -> tuple[Predicate, ...]:
     return tuple(Compare(Column(key), "=", Column(key)) for key in keys)
 
 
-def read_where(cursor: Cursor, source: Source) -> tuple[Join | None, tuple[tuple[str, str], ...], Predicate | None]:
-    """Parse WHERE; return the join of ``source``, the columns that its linked tables are joined on, and conditions."""
+def read_where(
+    cursor: Cursor, source: Source
+) -> tuple[Join | None, tuple[tuple[JoinedColumn, JoinedColumn], ...], Predicate | None]:
+    """Parse WHERE; return the join of ``source``, the columns that its linked tables are joined on, and conditions.
+
+    These columns name their tables, not the aliases of these.
+    """
     where = read_predicate(cursor) if cursor.take("WHERE") else None
     if not source.joins:
         join, where = join_listed(cursor, source, where)
@@ -267,12 +272,12 @@ def read_where(cursor: Cursor, source: Source) -> tuple[Join | None, tuple[tuple
     if source.view is not None:
         return _split_joined(cursor, source, source.view, where)
     parts = [*source.on, *([] if where is None else [where])]
-    pairs: list[tuple[str, str]] = []
+    pairs: list[tuple[JoinedColumn, JoinedColumn]] = []
     rest: list[Predicate] = []
     for one in (one for part in parts for one in _list_conjuncts(part)):
         match one:
-            case Compare(left=Column(name=left), op="=", right=Column(name=right)):
-                pairs.append((left, right))
+            case Compare(left=Column() as left, op="=", right=Column() as right):
+                pairs.append((_name_table(cursor, left), _name_table(cursor, right)))
             case _:
                 rest.append(one)
     return None, tuple(pairs), And(tuple(rest)) if len(rest) > 1 else next(iter(rest), None)
@@ -280,9 +285,9 @@ def read_where(cursor: Cursor, source: Source) -> tuple[Join | None, tuple[tuple
 
 def _split_joined(
     cursor: Cursor, source: Source, view: View, where: Predicate | None
-) -> tuple[Join | None, tuple[tuple[str, str], ...], Predicate | None]:
+) -> tuple[Join | None, tuple[tuple[JoinedColumn, JoinedColumn], ...], Predicate | None]:
     """Do the same for the join of subqueries, whose columns may have other names than those of the tables."""
-    pairs: list[tuple[str, str]] = []
+    pairs: list[tuple[JoinedColumn, JoinedColumn]] = []
     rest: list[Predicate] = []
     for one in (one for part in source.on for one in _list_conjuncts(part)):
         if not _is_equality(one):
@@ -301,12 +306,18 @@ def _is_equality(predicate: Predicate) -> bool:
     return is_equal and isinstance(predicate.left, Column) and isinstance(predicate.right, Column)  # type: ignore[union-attr]
 
 
-def _name_pair(cursor: Cursor, view: View, equality: Predicate) -> tuple[str, str]:
+def _name_pair(cursor: Cursor, view: View, equality: Predicate) -> tuple[JoinedColumn, JoinedColumn]:
     assert isinstance(equality, Compare)
     left, right = (view.find(one) for one in (equality.left, equality.right) if isinstance(one, Column))
     if not (isinstance(left, Column) and isinstance(right, Column)):
         raise cursor.build_refusal(_ONLY_EQUAL)
-    return left.name, right.name
+    tables = [_name_table(cursor, one).table for one in (equality.left, equality.right) if isinstance(one, Column)]
+    return JoinedColumn(left.name, tables[0]), JoinedColumn(right.name, tables[1])
+
+
+def _name_table(cursor: Cursor, column: Column) -> JoinedColumn:
+    named = next((table for known, table in reversed(cursor.tables) if known is column), "")
+    return JoinedColumn(column.name, cursor.aliases.get(named.casefold(), named))
 
 
 def _read_first(
@@ -321,7 +332,11 @@ def _read_first(
         if table not in views:
             return None, table, names
         view = views[table]
-    return view, view.table if isinstance(view, GroupedView) else view.source.table, names
+    if isinstance(view, GroupedView):
+        return view, view.table, names
+    # Of a join's columns it is not known which table's they are.
+    cursor.aliases |= dict.fromkeys(map(str.casefold, names), "" if view.source.joins else view.source.table)
+    return view, view.source.table, names
 
 
 def _read_alias_of_view(cursor: Cursor) -> tuple[str, ...]:
@@ -391,8 +406,11 @@ def is_bare_alias(cursor: Cursor, *behind: str) -> bool:
 
 def _read_aliased_table(cursor: Cursor) -> tuple[str, tuple[str, ...]]:
     table = read_table_name(cursor)
+    cursor.aliases[table.casefold()] = table
     if cursor.take("AS") or _is_at_alias(cursor):
-        return table, (table, cursor.take_name("an alias of a table"))
+        alias = cursor.take_name("an alias of a table")
+        cursor.aliases[alias.casefold()] = table
+        return table, (table, alias)
     return table, (table,)
 
 

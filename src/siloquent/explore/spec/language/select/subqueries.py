@@ -20,7 +20,7 @@ from siloquent.explore.spec.language.select.items import (
 from siloquent.explore.spec.language.select.per_unit import build_per_unit, find_unit_key
 from siloquent.explore.spec.language.select.sources import Views, check_qualifiers, read_source, read_where
 from siloquent.explore.spec.language.select.views import GroupedView, Source, adopt, adopt_kept, join_conditions
-from siloquent.explore.spec.predicate import Column, Predicate
+from siloquent.explore.spec.predicate import Column, JoinedColumn, Predicate
 from siloquent.explore.spec.query import EVERY_ROW, GroupBy, Workload
 
 NO_GROUPS = Refusal("HAVING and ORDER BY ... LIMIT require GROUP BY.", "add GROUP BY")
@@ -87,7 +87,7 @@ def read_groups(cursor: Cursor, views: Views) -> GroupedView:
 
 def read_rows(
     cursor: Cursor, items: SelectItems, views: Views
-) -> tuple[SelectItems, list[Kept], Source, tuple[tuple[str, str], ...], Predicate | None]:
+) -> tuple[SelectItems, list[Kept], Source, tuple[tuple[JoinedColumn, JoinedColumn], ...], Predicate | None]:
     """Parse FROM and WHERE; over a subquery's groups, return the items in terms of its own, and conditions on them."""
     source = read_source(cursor, views, read_groups)
     join, on, where = read_where(cursor, source)

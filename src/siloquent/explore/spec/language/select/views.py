@@ -35,6 +35,7 @@ from siloquent.explore.spec.predicate import (
     Compare,
     CompareOp,
     Expression,
+    JoinedColumn,
     Not,
     Or,
     Predicate,
@@ -92,7 +93,7 @@ class GroupedView:
     measured: tuple[Aggregate, ...]
     kept: tuple[Kept, ...] = ()
     joins: tuple[str, ...] = ()
-    on: tuple[tuple[str, str], ...] = ()
+    on: tuple[tuple[JoinedColumn, JoinedColumn], ...] = ()
 
     def merge(self, other: GroupedView) -> GroupedView:
         """Return the columns of both, which are one row each, of the same table.
@@ -215,7 +216,7 @@ class View:
     where: Predicate | None
     columns: Mapping[str, Expression] | None
     has_others: bool = False
-    on: tuple[tuple[str, str], ...] = ()
+    on: tuple[tuple[JoinedColumn, JoinedColumn], ...] = ()
 
     def find(self, column: Column) -> Expression:
         """Find the expression of a column, whatever the case it is written in."""
