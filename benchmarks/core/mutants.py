@@ -18,6 +18,8 @@ from benchmarks.mutants.verdicts import KeptVerdicts
 from benchmarks.row import Options, Row
 
 LEAST = 150
+BATCHES = (1, 2, 3, None)
+"""Of tests that are tried before the next fault is: most faults are noticed by the likeliest ones."""
 SOURCE = Path(__file__).resolve().parents[2] / "src"
 
 
@@ -59,12 +61,21 @@ def rows(options: Options) -> Iterator[Row]:
 
 
 def _judged(field: Field, faults: Sequence[Planted | Named]) -> list[Verdict]:
-    verdicts, kept = [], KeptVerdicts(field)
-    for nth, fault in enumerate(faults, 1):
-        verdicts.append(kept.judge(fault))
-        last = verdicts[-1]
-        print(f"{nth}/{len(faults)} {_named(last)}: {last.by or 'SURVIVED'}", file=sys.stderr, flush=True)
-    checked = field.check(verdicts)
+    kept = KeptVerdicts(field)
+    verdicts: dict[int, Verdict] = {}
+    for batches in BATCHES:
+        for nth, fault in enumerate(faults):
+            if nth in verdicts:
+                continue
+            found = kept.judge(fault, batches=batches)
+            if found.by or batches is None:
+                verdicts[nth] = found
+                print(
+                    f"{len(verdicts)}/{len(faults)} {_named(found)}: {found.by or 'SURVIVED'}",
+                    file=sys.stderr,
+                    flush=True,
+                )
+    checked = field.check([verdicts[nth] for nth in range(len(faults))])
     for one in checked:
         kept.keep(one)
     return checked

@@ -11,12 +11,13 @@ from benchmarks.replay.declarations import SETTINGS
 from benchmarks.replay.devices import reported
 from benchmarks.replay.discovered import discovered
 from benchmarks.replay.explored import EACH, explored, farthest
+from benchmarks.replay.linked import linked
 from benchmarks.replay.released import kinds, one_release, released, stepwise
 from benchmarks.replay.silos import in_sums
 from benchmarks.row import Options, Row
 from siloquent.privacy.budget import Budget
 
-QUESTIONS, RELEASES, REPORTS, SUMS, KEYS = 20_400, 1_400, 600, 256, 480
+QUESTIONS, RELEASES, REPORTS, SUMS, KEYS, TREES = 20_400, 1_400, 600, 256, 480, 700
 REACHED = 1 - 1e-6
 BY_STEPS = "synth"
 """Releases of many steps, each of which is compared with its own price."""
@@ -39,6 +40,8 @@ def rows(options: Options) -> Iterator[Row]:
     others = Tally(chain.from_iterable(parts))
     of = "releases of synth, sketch, search, share, collect, discover, and silos' parts in sums"
     yield others.row("replay-releases", of)
+    trees = Tally(linked(range(TREES // share)))
+    yield trees.row("replay-linked", "questions about linked tables, their joins and their persons")
     farther = (farthest(setting, nth=nth) for setting in settings for nth in range(2 if options.quick else 6))
     worst = (one_release(name, setting) for setting in settings for name in kinds(Budget(epsilon="2")))
     steps = chain.from_iterable(stepwise(setting) for setting in settings)

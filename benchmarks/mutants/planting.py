@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path, PurePosixPath
 
 from benchmarks.mutants.coverage import Fixed, Ranked, Traced, run_tests
@@ -63,13 +64,17 @@ class Field:
         self.uses = uses(trees)
         self.unsound: set[str] = set()
 
-    def judge(self, fault: Planted | Named) -> Verdict:
-        """Plant ``fault``, run tests until one fails, take it out again."""
+    def judge(self, fault: Planted | Named, *, batches: int | None = None) -> Verdict:
+        """Plant ``fault``, run tests until one fails, take it out again.
+
+        Args:
+            batches: Only so many of the batches of tests are tried: what survives them is not judged yet.
+        """
         tried = 0
         with tempfile.TemporaryDirectory(prefix="mutants-compiled-") as new:
             # A cache of compiled kernels would outlive a fault in one of them.
             compiled = Path(new) if "kernels" in fault.file else self.copy.parent / "compiled"
-            for tests in self.tests.batches(fault.file, self._find_function(fault)):
+            for tests in islice(self.tests.batches(fault.file, self._find_function(fault)), batches):
                 covering = self.covering(fault, tests)
                 number, by = self._try(fault, covering, compiled)
                 tried += number

@@ -34,14 +34,19 @@ class KeptVerdicts:
         lines = file.read_text("utf-8").splitlines() if file.exists() else []
         self.known = {one["fault"]: one for one in map(json.loads, lines)}
 
-    def judge(self, fault: Planted | Named) -> Verdict:
-        """The kept verdict of ``fault`` if it still holds; else it is planted now, and the verdict kept."""
+    def judge(self, fault: Planted | Named, *, batches: int | None = None) -> Verdict:
+        """The kept verdict of ``fault`` if it still holds; else it is planted now, and the verdict kept.
+
+        Args:
+            batches: As for ``Field.judge``; what survives only these is not kept.
+        """
         digest = self._digest(fault)
         known = self.known.get(digest)
         if known is not None and known["while"] == self._holds_while(known["by"]):
             return Verdict(fault, known["by"], known["tried"])
-        verdict = self.field.judge(fault)
-        self.keep(verdict)
+        verdict = self.field.judge(fault, batches=batches)
+        if verdict.by or batches is None:
+            self.keep(verdict)
         return verdict
 
     def keep(self, verdict: Verdict) -> None:

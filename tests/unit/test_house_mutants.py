@@ -281,7 +281,7 @@ def test_a_run_that_was_stopped_goes_on_where_it_was(tmp_path: Path) -> None:
     planted: list[str] = []
 
     class Counting(Field):
-        def judge(self, fault: Planted | Named) -> planting.Verdict:
+        def judge(self, fault: Planted | Named, *, batches: int | None = None) -> planting.Verdict:
             planted.append(str(getattr(fault, "name", "")))
             return planting.Verdict(fault, f"{test}::test" if "seen" in planted[-1] else "", 3)
 
