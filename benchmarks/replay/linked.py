@@ -99,18 +99,15 @@ def linked(seeds: range) -> Iterator[Found]:
     """``EACH`` questions after one another for each seed, on neighbouring trees of tables in one account."""
     for seed in seeds:
         chance = random.Random(f"linked {seed}")
-        settings = {
-            "most": chance.choice([1, 2, 3]),
-            "adjacency": chance.choice(["add-remove", "replace-one"]),
-            "accountant": chance.choice(["pure", "zcdp"]),
-        }
-        sides = neighbours(seed, settings["adjacency"])
+        most = chance.choice([1, 2, 3])
+        adjacency, accountant = chance.choice(["add-remove", "replace-one"]), chance.choice(["pure", "zcdp"])
+        sides = neighbours(seed, adjacency)
         if sides is None:
             continue
         with ExitStack() as stack:
             folders = [Path(stack.enter_context(tempfile.TemporaryDirectory())) for _ in sides]
             first, second = (
-                stack.enter_context(opened(folder, tree, **settings))
+                stack.enter_context(opened(folder, tree, most=most, adjacency=adjacency, accountant=accountant))
                 for folder, tree in zip(folders, sides, strict=True)
             )
             for _ in range(EACH):
