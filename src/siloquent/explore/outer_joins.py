@@ -10,7 +10,18 @@ from siloquent.explore.spec import Query
 from siloquent.explore.spec.aggregates import Aggregate, Count
 from siloquent.explore.spec.language.render import render_offer
 from siloquent.explore.spec.normal_form import iter_expressions, list_attributes
-from siloquent.explore.spec.predicate import And, Call, Case, Compare, InList, IsNull, Like, Not, Predicate
+from siloquent.explore.spec.predicate import (
+    And,
+    Call,
+    Case,
+    Compare,
+    InList,
+    IsNull,
+    JoinedColumn,
+    Like,
+    Not,
+    Predicate,
+)
 from siloquent.explore.spec.query import GroupBy
 from siloquent.explore.spec.related import Related, name_related
 from siloquent.fixes import AskWith
@@ -76,11 +87,19 @@ def _asks_only_for_rows_without(
 
 
 def _look_up(query: Query, rest: Sequence[Predicate], left: TableSchema, right: TableSchema) -> Query:
-    folded = {one.casefold() for one in left.domain.names}
-    pairs = tuple((own, other) if own.casefold() in folded else (other, own) for own, other in query.on)
+    pairs = tuple((own.name, other.name) for own, other in (_turn(pair, left) for pair in query.on))
     one = Related(name_related(len(query.related)), right.name, pairs)
     where = And((*rest, Not(one.test)))
     return replace(query, is_outer=False, joins=(), on=(), where=where, related=(*query.related, one))
+
+
+def _turn(pair: tuple[JoinedColumn, JoinedColumn], left: TableSchema) -> tuple[JoinedColumn, JoinedColumn]:
+    """Return the columns of an equality, that of ``left`` first."""
+    own, other = pair
+    named = own.table or (left.name if other.table and other.table.casefold() != left.name.casefold() else "")
+    folded = {one.casefold() for one in left.domain.names}
+    is_own = named.casefold() == left.name.casefold() if named else own.name.casefold() in folded
+    return (own, other) if is_own else (other, own)
 
 
 def _rejects_null(part: Predicate, theirs: set[str]) -> bool:

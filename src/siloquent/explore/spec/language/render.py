@@ -165,7 +165,7 @@ def _render_select(query: Query) -> str:
     join = f" JOIN {render_name(query.join.table)} USING ({render_name(query.join.key)})" if query.join else ""
     tables = ", ".join(map(render_name, (query.table, *query.joins)))
     if query.is_outer:
-        pairs = [f"{render_name(own)} = {render_name(other)}" for own, other in query.on]
+        pairs = [f"{_render_joined(own)} = {_render_joined(other)}" for own, other in query.on]
         tables = f"{render_name(query.table)} LEFT JOIN {render_name(query.joins[0])} ON {' AND '.join(pairs)}"
         query = replace(query, on=())
         where = _render_where((), query.where)
