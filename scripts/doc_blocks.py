@@ -128,9 +128,13 @@ class Page:
     def _toml(self, block: Block) -> None:
         from siloquent.errors import SiloquentError
         from siloquent.schema.build import parse_schema
+        from siloquent.schema.domains import DomainFolder
 
+        # A table file shows its workspace, whose units it may share.
+        is_file = block.title.endswith(".toml") and Path(block.title).parent.name == "schemas"
+        workspace = DomainFolder((self.folder / block.title).parents[1]) if is_file else None
         try:
-            parse_schema(block.text)
+            parse_schema(block.text, workspace)
         except SiloquentError as problem:
             raise PageFailure(f"{self.name}:{block.line}: {problem}") from None
 
