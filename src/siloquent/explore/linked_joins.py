@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from siloquent.errors import RequestError, SiloquentError
 from siloquent.explore.outer_joins import bind_outer
 from siloquent.explore.plan.public_joins import check_joined
+from siloquent.explore.public_tables import bind_public
 from siloquent.explore.related_rows import bind_related
 from siloquent.explore.spec import Query
 from siloquent.explore.spec.language.refusals import quote_name
@@ -48,6 +49,7 @@ def bind_joins(session: WorkspaceSession, query: Query, *, may_see: Callable[[st
         RequestError: the tables are not linked, the columns that it compares are not those of their links, or a name
             belongs to several tables. UnknownName, SchemaError: as for ``session.schema``.
     """
+    query = bind_public(session, query, may_see=may_see)
     return bind_related(session, _bind_linked(session, query, may_see), may_see=may_see)
 
 

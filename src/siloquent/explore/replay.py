@@ -15,6 +15,7 @@ from siloquent.explore.plan.limits import lifted
 from siloquent.explore.plan.public_joins import build_canonical_request, build_first_canonical_request
 from siloquent.explore.plan.rules import list_read_columns
 from siloquent.explore.plan.steps import plan_second_step
+from siloquent.explore.public_tables import bind_public
 from siloquent.explore.release import render_release
 from siloquent.explore.spec import Query, parse
 from siloquent.explore.spec.name_resolution import read_as_population
@@ -77,11 +78,16 @@ def _iter_renderings(session: WorkspaceSession, schema: TableSchema, stored: Set
 
     Empty for an answer by bins that this version defines otherwise.
     """
-    query = parse(read_request(stored.payload))
+    query = _read_query(session, stored)
     yield from _iter_renderings_of(session, schema, stored, query)
     # Earlier versions read VAR and STDDEV as those that divide by the number of rows.
     if (earlier := read_as_population(query)) != query:
         yield from _iter_renderings_of(session, schema, stored, earlier)
+
+
+def _read_query(session: WorkspaceSession, stored: SettledAnswer) -> Query:
+    """Return the query of ``stored``, with the public tables that it joins."""
+    return bind_public(session, parse(read_request(stored.payload)), may_see=lambda _: True)
 
 
 def _iter_renderings_of(
@@ -156,7 +162,7 @@ def _was_asked_under(session: WorkspaceSession, schema: TableSchema, stored: Set
 
     The reservation contains a hash of analyst, query and declaration; ``schema`` is the current one.
     """
-    query = parse(read_request(stored.payload))
+    query = _read_query(session, stored)
     meanings = {
         build_canonical_request(query, schema),
         build_first_canonical_request(query, schema),
@@ -171,7 +177,7 @@ def _find_file(
 
     None if the ledger does not show that.
     """
-    account, query = session.ledger.get_account(stored.account), parse(read_request(stored.payload))
+    account, query = session.ledger.get_account(stored.account), _read_query(session, stored)
     askers = {None, session.analyst, stored.account.partition("/")[2] or None}
     entries = session.ledger.iter_entries(account=stored.account)
     alike = session.list_files_alike(replace(schema, digest=digest), list_read_columns(query, schema))

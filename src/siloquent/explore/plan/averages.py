@@ -94,7 +94,8 @@ def find_promised_rows(query: Query, schema: TableSchema) -> Fraction | None:
 
 def find_sure_rows(query: Query, schema: TableSchema) -> Fraction | None:
     """Return the rows that averages are surely about: most of the declared size, if all rows are averaged at once."""
-    is_whole = query.workload == EVERY_ROW and query.where is None and query.join is None and schema.grouped is None
+    is_joined = query.join is not None or bool(query.publics)
+    is_whole = query.workload == EVERY_ROW and query.where is None and not is_joined and schema.grouped is None
     if schema.size_hint is None or not is_whole or not find_later(query, schema):
         return None
     if any(isinstance(one, Average) and one.test is not None for one in query.aggregates):

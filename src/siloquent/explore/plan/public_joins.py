@@ -6,7 +6,7 @@ table do not count, as in SQL's inner join. Private tables are not joined: see d
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from siloquent.errors import RequestError, UnknownName
@@ -17,6 +17,7 @@ from siloquent.explore.spec.name_resolution import replace_columns
 from siloquent.explore.spec.predicate import And, Column, Compare, Through, Value
 from siloquent.explore.spec.query import Query
 from siloquent.schema import Attribute, ForeignKey, TableSchema
+from siloquent.schema.joined_public import join_public
 from siloquent.schema.public_table import PublicTable
 
 _MET = Attribute("met", "boolean")
@@ -55,9 +56,12 @@ def check_joined(query: Query, schema: TableSchema) -> PublicTable | None:
         RequestError: as for ``find_public_table``; or a number of the public table is summed.
     """
     table = find_public_table(query, schema)
-    for aggregate in query.bounded if table is not None else ():
+    pairs = [(aggregate, one) for one in find_joined(query, schema) for aggregate in query.bounded]
+    for aggregate, joined in pairs:
         name = getattr(aggregate, "attribute", "")
-        if name and table and table.column(name) is not None:
+        is_bare = name and getattr(aggregate, "computed", None) is None
+        if is_bare and joined.column(name) is not None and not (query.publics and _is_declared(schema, name)):
+            table = joined
             raise RequestError(
                 f"{name!r} belongs to the public table {table.name!r}; sums, averages and quantiles are of numbers of "
                 f"{schema.name!r}.",
@@ -66,26 +70,53 @@ def check_joined(query: Query, schema: TableSchema) -> PublicTable | None:
     return table
 
 
+def find_joined(query: Query, schema: TableSchema) -> list[PublicTable]:
+    """Find the public tables that ``query`` joins, each by the attribute that leads to its rows.
+
+    Raises:
+        RequestError: as for ``find_public_table`` and ``join_public``.
+    """
+    if query.publics:
+        return join_public(schema, query.publics)
+    table = find_public_table(query, schema)
+    return [] if table is None else [table]
+
+
 def inline_join(query: Query, schema: TableSchema) -> Query:
     """Return ``query`` without its join: public attributes as functions of the key, rows without a match left out.
 
     Raises:
         RequestError: as for ``check_joined``. UnknownName: an attribute belongs to a public table that is not joined.
     """
-    table = check_joined(query, schema)
-    if table is None:
+    check_joined(query, schema)
+    tables = find_joined(query, schema)
+    if not tables:
         return replace_columns(query, _refuse_unjoined(schema)) if schema.public else query
+    through = build_through(tables, schema)
+    met = [
+        Compare(Through(one.key, _MET, tuple(1 if known else -1 for known in one.known)), "=", Value(True))
+        for one in tables
+    ]
+    inner = met[0] if len(met) == 1 else And(tuple(met))
+    bare: Query = replace_columns(replace(query, join=None, publics=()), through)
+    return replace(bare, where=inner if bare.where is None else And((inner, bare.where)))
+
+
+def build_through(tables: Sequence[PublicTable], schema: TableSchema) -> Callable[[Column], Column | Through]:
+    """Build a function that returns columns of public ``tables`` as functions of the attributes that lead to them."""
 
     def through(column: Column) -> Column | Through:
-        found = table.column(column.name)
-        if found is None:
-            return column
-        return Through(table.key, found.attribute, found.places)
+        for table in tables:
+            found = table.column(column.name)
+            if found is not None and (len(tables) == 1 or not _is_declared(schema, column.name)):
+                return Through(table.key, found.attribute, found.places)
+        return column
 
-    met = Through(table.key, _MET, tuple(1 if known else -1 for known in table.known))
-    inner = Compare(met, "=", Value(True))
-    bare: Query = replace_columns(replace(query, join=None), through)
-    return replace(bare, where=inner if bare.where is None else And((inner, bare.where)))
+    return through
+
+
+def _is_declared(schema: TableSchema, name: str) -> bool:
+    return name.casefold() in (one.casefold() for one in schema.domain.names)
 
 
 def _refuse_unjoined(schema: TableSchema) -> Callable[[Column], Column]:
@@ -114,5 +145,4 @@ def build_canonical_request(query: Query, schema: TableSchema) -> tuple[str, ...
 
 def build_first_canonical_request(query: Query, schema: TableSchema) -> tuple[str, ...]:
     """Build the identity of ``query`` used for keys before rules of evaluation had names."""
-    public = find_public_table(query, schema)
-    return (format_canonical(query),) if public is None else (format_canonical(query), public.digest)
+    return (format_canonical(query), *(one.digest for one in find_joined(query, schema)))

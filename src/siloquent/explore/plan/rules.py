@@ -14,6 +14,7 @@ from typing import Any
 from siloquent.errors import UnknownName
 from siloquent.explore.plan.cells.numbers import is_fraction
 from siloquent.explore.spec.members import list_fields
+from siloquent.explore.spec.name_resolution import list_joined
 from siloquent.explore.spec.predicate import Arithmetic, Call, Column, Compare, InList, Through, Value
 from siloquent.explore.spec.query import Cube, GroupBy, Query, SomeGroups
 from siloquent.schema import Attribute, TableSchema, list_bin_rules
@@ -99,9 +100,8 @@ def _is_fractional(leaf: object, query: Query, schema: TableSchema) -> bool:
 def _find_attribute(name: str, query: Query, schema: TableSchema) -> Attribute | None:
     with suppress(UnknownName):
         return schema.domain[name]
-    tables = [table for table in schema.public if query.join is not None and table.name == query.join.table]
-    found = tables[0].column(name) if tables else None
-    return None if found is None else found.attribute
+    tables = list_joined(query, schema)
+    return next((found.attribute for one in tables if (found := one.column(name)) is not None), None)
 
 
 def _is_long(value: object) -> bool:

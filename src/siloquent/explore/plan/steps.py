@@ -344,6 +344,7 @@ def _build_simple(
         reuse=query.reuse,
         optimistic=query.optimistic,
         join=query.join,
+        publics=query.publics,
         groups_each=query.groups_each if isinstance(part, Distinct) else None,
     )
 

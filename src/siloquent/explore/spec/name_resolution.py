@@ -9,7 +9,7 @@ from datetime import date
 from decimal import Decimal
 from typing import Any
 
-from siloquent.errors import UnknownName
+from siloquent.errors import RequestError, UnknownName
 from siloquent.explore.spec.aggregates import Aggregate, Deviation, Extreme, Variance
 from siloquent.explore.spec.members import list_fields
 from siloquent.explore.spec.numbers import read_number
@@ -19,6 +19,8 @@ from siloquent.explore.spec.query import Query
 from siloquent.explore.spec.related import Related
 from siloquent.schema import Attribute, TableSchema
 from siloquent.schema.files.coercion import read_boolean
+from siloquent.schema.joined_public import PublicJoin, join_public
+from siloquent.schema.public_table import PublicTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +46,7 @@ class _Rewriter:
         if isinstance(value, (Compare, InList)) and self.test is not None:
             return self.test(value)
         # The names within these are those of the table, or of another one.
-        own = None if isinstance(value, (PerUnit, Related)) else list_fields(type(value))
+        own = None if isinstance(value, (PerUnit, Related, PublicJoin)) else list_fields(type(value))
         if own is None:
             return value
         changed: dict[str, Any] = {}
@@ -82,19 +84,16 @@ def resolve_names(query: Query, schema: TableSchema) -> Query:
         query = replace(query, related=tuple(_resolve_related(one, schema) for one in query.related))
     if query.per_unit is not None:
         return _resolve_units(query, query.per_unit, schema)
-    public = [table for table in schema.public if query.join is not None and table.name == query.join.table]
+    public = list_joined(query, schema)
 
     def declared(name: str) -> str:
-        with suppress(UnknownName):
-            return schema.domain[name].name
-        found = public[0].column(name) if public else None
-        return name if found is None else found.attribute.name
+        found = find(name)
+        return name if found is None else found.name
 
     def find(name: str) -> Attribute | None:
         with suppress(UnknownName):
             return schema.domain[name]
-        found = public[0].column(name) if public else None
-        return None if found is None else found.attribute
+        return next((found.attribute for one in public if (found := one.column(name)) is not None), None)
 
     words = _Rewriter(attribute=declared)
     spelled: Query = words.rewrite(query)
@@ -102,6 +101,15 @@ def resolve_names(query: Query, schema: TableSchema) -> Query:
     if query.join is None or query.join.key == declared(query.join.key):
         return spelled
     return replace(spelled, join=replace(query.join, key=declared(query.join.key)))
+
+
+def list_joined(query: Query, schema: TableSchema) -> list[PublicTable]:
+    """List the public tables that ``query`` joins, as far as ``schema`` refers to them."""
+    if query.publics:
+        with suppress(RequestError):
+            return join_public(schema, query.publics)
+        return []
+    return [table for table in schema.public if query.join is not None and table.name == query.join.table]
 
 
 def _resolve_related(related: Related, schema: TableSchema) -> Related:

@@ -29,6 +29,7 @@ from siloquent.explore.spec.predicate import And, Column, Expression, JoinedColu
 from siloquent.explore.spec.presentation import Presentation
 from siloquent.explore.spec.promises import Accuracy, Promise, Spend, Unstated
 from siloquent.explore.spec.related import Related
+from siloquent.schema.joined_public import PublicJoin
 
 Kind = Literal["wcq", "icq", "tcq"]
 Reuse = Literal["declared", "any", "none", "simultaneous"]
@@ -194,6 +195,7 @@ class Query:
     the relation of all of them as ``table``.
     ``per_unit``: the query is about the rows of this subquery, one for each unit, and their columns.
     ``is_outer``: rows of ``table`` are there without a row to join, too, until a session finds what that means.
+    ``publics``: the public tables that are joined, of several; ``join`` is the only one.
     ``related``: the conditions on other tables' rows of the same person, boolean attributes by their names.
     """
 
@@ -219,6 +221,7 @@ class Query:
     per_unit: PerUnit | None = None
     related: tuple[Related, ...] = ()
     is_outer: bool = False
+    publics: tuple[PublicJoin, ...] = ()
 
     def __post_init__(self) -> None:
         check_name(self.table, "table")

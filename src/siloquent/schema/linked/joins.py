@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from siloquent.errors import RequestError
 from siloquent.schema.domain import Domain
+from siloquent.schema.public_table import PublicTable
 from siloquent.schema.reading import Reading
 from siloquent.schema.table import PLUS, Link, TableSchema
 from siloquent.schema.value_formats import PLAIN_FORMAT
@@ -65,7 +66,18 @@ def join_tables(base: TableSchema, others: Sequence[TableSchema]) -> TableSchema
     name = PLUS.join((base.name, *sorted(one.name for one in others)))
     joined = _join(base, {one.name: one for one in others})
     digest = hashlib.sha256(json.dumps([name, base.digest, *(one.digest for one in others)]).encode()).hexdigest()
-    return replace(joined, name=name, digest=digest, public=())
+    return replace(joined, name=name, digest=digest, public=_list_public(joined, [base, *others]))
+
+
+def _list_public(joined: TableSchema, tables: Sequence[TableSchema]) -> tuple[PublicTable, ...]:
+    """List the public tables that ``tables`` refer to by attributes of ``joined``, each once."""
+    found = {
+        one.name: one
+        for table in tables
+        for one in table.public
+        if any(attribute is table.domain[one.key] for attribute in joined.domain)
+    }
+    return tuple(found.values())
 
 
 def _join(base: TableSchema, others: dict[str, TableSchema]) -> TableSchema:

@@ -51,7 +51,7 @@ REFUSED = {
     "SELECT ROW_NUMBER() OVER () FROM t ERROR 5": ("Window functions", "GROUP BY"),
     "SELECT COUNT(*) FROM (SELECT COUNT(*) FROM t) ERROR 5": ("over a subquery's groups", "inner query by itself"),
     "WITH u AS (SELECT 1 FROM t) SELECT COUNT(*) FROM u ERROR 5": ("with a name", "AS decade"),
-    "SELECT COUNT(*) FROM t JOIN u USING (id) JOIN v USING (id) ERROR 5": ("joined on one key", "USING (ward)"),
+    "SELECT COUNT(*) FROM t JOIN u USING (id) CROSS JOIN v ERROR 5": ("joined on one key", "USING (ward)"),
     "SELECT COUNT(*) FROM t LEFT JOIN u ON a = b ERROR 5": ("joined on one key", "USING (ward)"),
     "SELECT COUNT(*) FROM t JOIN u ON a = b ERROR 5": ("joined on one key", "FROM t JOIN u USING (a)"),
     'SELECT a, COUNT(*) FROM t JOIN u ON t.k = "u".k AND t.l = u.l GROUP BY a ERROR 5': (

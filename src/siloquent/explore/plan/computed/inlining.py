@@ -13,10 +13,12 @@ from siloquent.explore.plan.computed.attributes import (
 )
 from siloquent.explore.plan.computed.narrowing import narrow_cells
 from siloquent.explore.plan.computed.plainness import is_cellwise, is_plain
+from siloquent.explore.plan.public_joins import build_through, find_joined, inline_join
 from siloquent.explore.spec.aggregates import Aggregate, Count
 from siloquent.explore.spec.language.refusals import quote_name
 from siloquent.explore.spec.language.render import render
 from siloquent.explore.spec.language.render_conditions import render_expression
+from siloquent.explore.spec.name_resolution import substitute_columns
 from siloquent.explore.spec.normal_form import iter_expressions, list_attributes
 from siloquent.explore.spec.predicate import And, Column, Compare, Expression, Not, Or, Predicate, Value
 from siloquent.explore.spec.query import GroupBy, Predicates, Query, SomeGroups
@@ -36,7 +38,8 @@ def add_summed(query: Query, schema: TableSchema) -> TableSchema:
     before = len(found)
     for aggregate in query.bounded:
         if not isinstance(aggregate, Count) and aggregate.computed is not None and aggregate.attribute not in found:
-            attribute = _build_summed(query, aggregate, aggregate.computed, schema)
+            through = build_through(find_joined(query, schema), schema)
+            attribute = _build_summed(query, aggregate, substitute_columns(aggregate.computed, through), schema)
             _require_new(attribute, schema)
             found[attribute.name] = attribute
     if len(found) == before:
@@ -46,7 +49,7 @@ def add_summed(query: Query, schema: TableSchema) -> TableSchema:
 
 
 def _build_summed(query: Query, aggregate: Aggregate, expression: Expression, schema: TableSchema) -> Attribute:
-    cells = narrow_cells(query.where, schema.domain)
+    cells = narrow_cells(inline_join(query, schema).where, schema.domain)
     try:
         return build_value_attribute(expression, schema.domain, cells)
     except TooFine as refused:

@@ -13,7 +13,7 @@ from typing import Literal
 from siloquent.explore.plan.mechanisms.base import PricedMechanism
 from siloquent.explore.plan.mechanisms.draws import AdditiveDraw
 from siloquent.explore.plan.planner import Plan, PlanCandidate, compute_allowed_cost
-from siloquent.explore.plan.public_joins import find_public_table
+from siloquent.explore.plan.public_joins import find_joined
 from siloquent.explore.plan.reuse.earlier_answers import EarlierAnswer, EarlierAnswers
 from siloquent.explore.plan.reuse.linear_measurements import compute_declaration_digest
 from siloquent.explore.plan.reuse.releases import Blend, ReuseBound, blend
@@ -196,8 +196,7 @@ def _compute_digest(plan: Plan, query: Query) -> str:
     bare = replace(query, reuse="any", explain=False, optimistic=False)
     declared = [compute_declaration_digest(name, domain) for name in sorted(names)]
     parts = [format_canonical(bare), declared, plan.schema.version, str(plan.alpha), str(plan.beta)]
-    public = find_public_table(plan.query, plan.schema)
-    parts += [] if public is None else [public.digest]
+    parts += [one.digest for one in find_joined(plan.query, plan.schema)]
     parts += list_reading_rules(plan.query, plan.schema)
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 

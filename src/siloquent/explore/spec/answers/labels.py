@@ -9,6 +9,7 @@ from typing import Any
 
 from siloquent.charts.text import format_label
 from siloquent.errors import UnknownName
+from siloquent.explore.spec.name_resolution import list_joined
 from siloquent.explore.spec.predicate import Column
 from siloquent.explore.spec.query import Cube, GroupBy, Query, SomeGroups
 from siloquent.schema import Attribute, TableSchema
@@ -55,9 +56,8 @@ def find_key_attribute(name: str, query: Query, schema: TableSchema) -> Attribut
     """Find an attribute of the table or of the public table that ``query`` joins; None if neither declares it."""
     with suppress(UnknownName):
         return schema.domain[name]
-    tables = [table for table in schema.public if query.join is not None and table.name == query.join.table]
-    found = tables[0].column(name) if tables else None
-    return None if found is None else found.attribute
+    tables = list_joined(query, schema)
+    return next((found.attribute for one in tables if (found := one.column(name)) is not None), None)
 
 
 def name_label_column(column: str, columns: Sequence[str]) -> str:

@@ -12,7 +12,9 @@ from siloquent.explore.spec.language.example_names import find_names
 from siloquent.explore.spec.language.refusals import (
     CLAUSES,
     COMPARISONS,
+    LIMITS,
     RESERVED,
+    TAIL,
     WHY_NOT,
     Refusal,
     replace_names,
@@ -22,8 +24,11 @@ from siloquent.explore.spec.normal_form import MAX_DEPTH
 from siloquent.explore.spec.numbers import check_number
 from siloquent.explore.spec.related import Related
 from siloquent.fixes import Fix, FixLike, build_fix
+from siloquent.schema.table import PLUS
 
 _MAX_WORD_LENGTH = 40
+MAX_PAIR = 2
+"""Tables whose columns need no table in front to be told apart: private ones, and one public table."""
 MARK = "\ue000"
 """Between a table's name and an attribute's, where both are kept."""
 
@@ -42,6 +47,7 @@ class Cursor:
         self.aliases: dict[str, str] = {}  # tables by their newest names, in lower case
         self.qualifiers: list[Token] = []  # names such as visits.age: checked once the table is known
         self.related: list[Related] = []  # the conditions with a subquery, in order
+        self.called: dict[str, str] = {}  # tables that may be public, by their names in FROM, if it has several
         self.keeps_qualifiers = False  # whether attributes are named with their tables: within such a subquery
 
     @property
@@ -106,8 +112,28 @@ class Cursor:
             name = self.take_name("an attribute")
         if before is not None:
             self.qualifiers.append(before)
-        marked = f"{before.text}{MARK}{name}" if before is not None and self.keeps_qualifiers else name
+        called = "" if before is None else self.called.get(before.text.casefold(), "")
+        is_marked = before is not None and (self.keeps_qualifiers or bool(called))
+        marked = f"{called or before.text}{MARK}{name}" if before is not None and is_marked else name
         return marked, "" if before is None else before.text
+
+    def call_tables(self, views: Collection[str]) -> dict[str, str]:
+        """Note the names of the tables of the query that begins here, if it joins several that may be public.
+
+        Args:
+            views: The queries of WITH, which are not tables.
+        Returns:
+            The names noted before, of the query around this one.
+        """
+        before, self.called = self.called, {}
+        found = list_called(self._tokens[self._place :])
+        if any(table in views for table, _ in found):
+            return before
+        tables = [table.casefold() for table, _ in found]
+        is_relation = len(found) > 1 and any(PLUS in table for table in tables)  # of joined tables
+        if len(found) > MAX_PAIR or len(set(tables)) < len(tables) or is_relation:
+            self.called = {name.casefold(): name for table, name in found if table.casefold() not in self.linked}
+        return before
 
     def has_in_item(self, words: Collection[str]) -> bool:
         """Return whether a function named by one of ``words`` is called in the item of a list that begins here."""
@@ -250,3 +276,40 @@ def _find_near(token: Token, expected: Sequence[str]) -> str:
 def _format_token(token: Token) -> str:
     text = token.text if len(token.text) <= _MAX_WORD_LENGTH else f"{token.text[:_MAX_WORD_LENGTH]}..."
     return "the end" if token.kind == "end" else repr(text)
+
+
+_JOINS = ("JOIN", "INNER", "LEFT", "OUTER")
+
+
+def list_called(tokens: Sequence[Token]) -> list[tuple[str, str]]:
+    """List the tables in the FROM of the query whose SELECT list ``tokens`` begin with, each with its name there.
+
+    Empty if a subquery is among them.
+    """
+    place, depth = 0, 0
+    while place < len(tokens) and not (depth == 0 and tokens[place].word == "FROM"):
+        depth += (tokens[place].word == "(") - (tokens[place].word == ")")
+        if depth < 0 or tokens[place].kind == "end":
+            return []
+        place += 1
+    found: list[tuple[str, str]] = []
+    is_table = True
+    for one, token in enumerate(tokens[place + 1 :], place + 1):
+        depth += (token.word == "(") - (token.word == ")")
+        if depth < 0 or token.kind == "end" or (depth == 0 and token.word in _ENDS):
+            break
+        if is_table and token.word == "(":
+            return []
+        if depth or token.word in _JOINS[1:]:
+            continue
+        if token.word in (",", "JOIN"):
+            is_table = True
+        elif is_table and token.kind in ("word", "quoted") and tokens[one + 1].word != ".":
+            name = tokens[one + 2] if tokens[one + 1].word == "AS" else tokens[one + 1]
+            is_alias = name.kind in ("word", "quoted") and name.word not in (*_ENDS, *_JOINS, "ON", "USING")
+            found.append((token.text, name.text if is_alias else token.text))
+            is_table = False
+    return found
+
+
+_ENDS = (*(clause.split()[0] for clause in (*CLAUSES[1:], *LIMITS, *TAIL)), "UNION", ";")

@@ -169,13 +169,23 @@ def _render_select(query: Query) -> str:
         tables = f"{render_name(query.table)} LEFT JOIN {render_name(query.joins[0])} ON {' AND '.join(pairs)}"
         query = replace(query, on=())
         where = _render_where((), query.where)
+    if query.publics:
+        called = [
+            render_name(one.table) if one.table == one.name else f"{render_name(one.table)} AS {render_name(one.name)}"
+            for one in query.publics
+        ]
+        tied = [f"{render_name(one.own)} = {render_name(one.name)}.{render_name(one.key)}" for one in query.publics]
+        tables = ", ".join([tables, *called])
+        where = _render_where(query.on, query.where, tied=tied)
     source = tables if query.per_unit is None else _render_per_unit(query.per_unit, tables, query.on)
     return f"SELECT {', '.join(items)} FROM {source}{join}{where}{groups}"
 
 
-def _render_where(on: Sequence[tuple[JoinedColumn, JoinedColumn]], where: Predicate | None) -> str:
-    """Render WHERE, with the columns on which linked tables are joined in front."""
-    conditions = [f"{_render_joined(own)} = {_render_joined(other)}" for own, other in on]
+def _render_where(
+    on: Sequence[tuple[JoinedColumn, JoinedColumn]], where: Predicate | None, *, tied: Sequence[str] = ()
+) -> str:
+    """Render WHERE, with the columns on which tables are joined in front."""
+    conditions = [*tied, *(f"{_render_joined(own)} = {_render_joined(other)}" for own, other in on)]
     if where is not None:
         text = render_predicate(where)
         conditions.append(f"({text})" if conditions and isinstance(where, Or) else text)

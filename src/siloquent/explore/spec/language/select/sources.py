@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 from siloquent.errors import RequestError, SyntaxProblem
 from siloquent.explore.spec.language.conditions import read_expression, read_predicate
-from siloquent.explore.spec.language.cursor import Cursor
+from siloquent.explore.spec.language.cursor import MARK, Cursor
 from siloquent.explore.spec.language.refusals import (
     AGGREGATES,
     CLAUSES,
@@ -78,7 +78,7 @@ def _read_view(cursor: Cursor, views: Views, read_groups: ReadGroups) -> View:
     if not cursor.is_at("SELECT"):
         _refuse_rows(cursor)
     cursor.advance()
-    before = len(cursor.qualifiers)
+    before, called = len(cursor.qualifiers), cursor.call_tables(views)
     columns, has_others = _read_columns(cursor)
     source = read_source(cursor, views, read_groups)
     if (source.listed and not source.joins) or source.groups is not None:
@@ -87,6 +87,7 @@ def _read_view(cursor: Cursor, views: Views, read_groups: ReadGroups) -> View:
     if not cursor.is_at(")"):
         _refuse_rows(cursor)
     cursor.leave_parenthesis()
+    cursor.called = called
     check_qualifiers(cursor.qualifiers[before:], source.names)
     del cursor.qualifiers[before:]
     if source.view is None:
@@ -207,6 +208,8 @@ def _merge_views(cursor: Cursor, view: View, other: View) -> View:
 
 
 def _join_tables(cursor: Cursor, view: View | None, table: str, names: tuple[str, ...]) -> Source:
+    if view is None and cursor.called:
+        return _join_several(cursor, table, names)
     join = view.source.join if view is not None else None
     if join is not None and cursor.is_at(",", "JOIN", "INNER"):
         raise cursor.build_refusal(WHY_NOT["JOIN"])
@@ -228,6 +231,30 @@ def _join_tables(cursor: Cursor, view: View | None, table: str, names: tuple[str
     if cursor.is_at(",", "JOIN", "INNER"):
         raise cursor.build_refusal(WHY_NOT["JOIN"])
     return Source(table, join, names, listed, view)
+
+
+def _join_several(cursor: Cursor, table: str, names: tuple[str, ...]) -> Source:
+    """Parse the joins of several tables of which some may be public: these are noted with their names in FROM."""
+    listed = [(table, names[-1])]
+    on: list[Predicate] = []
+    while cursor.is_at(",", "JOIN", "INNER"):
+        is_listed = bool(cursor.take(","))
+        if not is_listed:
+            cursor.take("INNER")
+            cursor.expect("JOIN")
+        other, aliases = _read_aliased_table(cursor)
+        listed.append((other, aliases[-1]))
+        names = (*names, *aliases)
+        on += () if is_listed else _read_on(cursor)
+    linked = [one for one, _ in listed if one.casefold() in cursor.linked]
+    first = linked[0] if linked else table
+    others = [
+        one if one.casefold() in cursor.linked else f"{one}{MARK}{name}"
+        for one, name in listed
+        if one != first or one.casefold() not in cursor.linked
+    ]
+    others = others if linked else others[1:]
+    return Source(first, None, names, joins=tuple(others), on=tuple(on))
 
 
 def _join_linked(cursor: Cursor, source: Source) -> Source:

@@ -21,6 +21,7 @@ from siloquent.explore.spec.query import EVERY_ROW, Query, Top, Workload
 def read_select(cursor: Cursor, *, explain: bool = False, views: Views = NO_VIEWS) -> Query:
     """Parse the whole query from SELECT to its end."""
     cursor.expect("SELECT")
+    cursor.call_tables(views)
     distinct = cursor.build_problem() if cursor.is_at("DISTINCT") else None
     if distinct is not None:
         cursor.advance()

@@ -42,6 +42,7 @@ def read_groups(cursor: Cursor, views: Views) -> GroupedView:
     before, takes_extremes = len(cursor.qualifiers), cursor.takes_extremes
     cursor.takes_extremes = True
     cursor.expect("SELECT")
+    called = cursor.call_tables(views)
     is_distinct = bool(cursor.take("DISTINCT"))
     items = read_items(cursor)
     source = read_source(cursor, views, read_groups)
@@ -62,6 +63,7 @@ def read_groups(cursor: Cursor, views: Views) -> GroupedView:
     if not cursor.is_at(")") or source.groups is not None or not (items.values or items.keys):
         raise cursor.build_refusal(_OF_GROUPS)
     cursor.leave_parenthesis()
+    cursor.called = called
     check_qualifiers(cursor.qualifiers[before:], source.names)
     del cursor.qualifiers[before:]
     keys = {one.alias or render_expression(one.expression): one.expression for one in items.keys}
