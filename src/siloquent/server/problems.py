@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from siloquent.documents.problems import Problem, build_problem, log_details
 from siloquent.errors import PortableError, SiloquentError
 from siloquent.fixes import FixLike, build_fix
+from siloquent.server.access.hidden_tables import hide_other_tables
 from siloquent.server.file_failures import BUSY_SECONDS, FileFailure, explain_file_failure
 from siloquent.server.fixes import HTTP, PAGE
 
@@ -188,6 +189,8 @@ def _describe_first_fault(error: RequestValidationError) -> str:
 def _respond(request: Request, problem: Problem, headers: dict[str, str]) -> Response:
     """Return a page for a browser's form, and a document otherwise."""
     _remember(request, problem)
+    if (person := getattr(request.state, "person", None)) is not None:
+        problem = hide_other_tables(problem, person, request.app.state.folder)
     if problem.http_status == 503:
         headers = {"Retry-After": str(BUSY_SECONDS), **headers}
     pages = getattr(request.app.state, "pages", None)

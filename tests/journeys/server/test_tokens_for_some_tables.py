@@ -285,3 +285,49 @@ def fill_in(path: str, ids: dict[str, list[str]]) -> Iterator[str]:
         return
     for one in ids[place]:
         yield from fill_in(path.replace(place, one), ids)
+
+
+BROKEN = {
+    "missing": None,
+    "unreadable": "[table",
+    "of another name": ('name = "zebraorders"', 'name = "zebraother"'),
+    "of another unit": ('of = "customer"', 'of = "zebraunit"'),
+    "without the column": ('name = "o"', 'name = "zebrao"'),
+    "without rows": ("csv:zebraorders.csv", "csv:zebragone.csv"),
+    "of other columns": ("csv:zebraorders.csv", "csv:cust.csv"),
+}
+
+
+@pytest.mark.parametrize("how", BROKEN)
+def test_a_linked_table_that_is_broken_is_not_named_to_who_may_not_know_of_it(tmp_path: Path, how: str) -> None:
+    folder, change = shop(tmp_path / "w"), BROKEN[how]
+    file = folder / "schemas" / "zebraorders.toml"
+    before = file.read_text()
+    with (
+        serving(folder, slot_counts_ms=1, slot_answers_ms=1) as served,
+        client_for(served, "ana", "analyst", "lines", "alone", **{"Idempotency-Key": "k"}) as narrow,
+        served.client("ana", **{"Idempotency-Key": "all"}) as every,
+        served.client("nobody", Accept="text/html") as pages,
+    ):
+        if change is None:
+            file.unlink()
+        else:
+            file.write_text(change if isinstance(change, str) else before.replace(*change))
+        pages.post("/login", data={"token": served.app.state.house.tokens.create("ana", "analyst", tables=("lines",))})
+        question = {"sql": "SELECT SUM(q) FROM lines" + PAID}
+        spec = {"task": "discover", "spec": {"table": "lines", "column": "q", "budget": {"epsilon": "1"}}}
+        told = [narrow.get(f"/v1/{path}") for path in ("tables", "tables/lines", "tables/lines/history", "accounts")]
+        told += [narrow.post(f"/v1/{path}", json=question) for path in ("explanations", "answers")]
+        told += [narrow.post(f"/v1/{path}", json=spec) for path in ("jobs/prices", "jobs")]
+        told += [pages.get(path) for path in ("/", "/tables", "/tables/lines", "/budget")]
+        for job in narrow.get("/v1/jobs").json()["jobs"]:
+            while (found := narrow.get(f"/v1/jobs/{job['id']}", params={"wait": 20})).json()["state"] == "running":
+                pass
+            told += [found, pages.get(f"/jobs/{job['id']}")]
+        for found in told:
+            assert found.status_code < 500, found.text
+            assert HIDDEN not in found.text, (found.request.url, found.text)
+            assert str(folder) not in found.text, found.text
+        assert narrow.post("/v1/explanations", json={"sql": QUESTIONS["alone"] + PAID}).status_code == 200
+        named = every.post("/v1/answers", json=question)
+        assert (named.status_code in (404, 422), HIDDEN in named.text) == (True, True), "who may ask of all is told"

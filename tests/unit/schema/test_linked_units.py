@@ -138,3 +138,20 @@ def test_a_linked_table_is_not_read_without_its_workspace() -> None:
 def test_an_unknown_key_of_the_unit_is_told_with_those_of_links(tmp_path: Path) -> None:
     with pytest.raises(SchemaError, match=r"Known there: of, column, via, on, max_rows|Did you mean"):
         read(tmp_path, "o", o=ORDERS.replace("max_rows", "zebra = 1, max_rows"))
+
+
+@pytest.mark.parametrize("there", ["../../{}", "../{}", "{}/x", "/{}", ".", "..", "", "units/../{}"])
+@pytest.mark.parametrize("field", ["of", "via"])
+def test_a_name_that_leads_elsewhere_is_unknown_and_nothing_there_is_listed(
+    tmp_path: Path, field: str, there: str
+) -> None:
+    """An owner over HTTP sends table files, and may not look around on the machine."""
+    folder = tmp_path / "outer" / "workspace"
+    folder.mkdir(parents=True)
+    for place in (tmp_path, folder.parent, folder):
+        (place / "elsewhere.toml").write_text('secret = "elsewhere"')
+    name = there.format("elsewhere")
+    text = LINES.replace('of = "customer"' if field == "of" else 'via = "o"', f'{field} = "{name}"')
+    with pytest.raises((UnknownName, LinkError, SchemaError)) as refused:
+        read(folder, "l", l=text)
+    assert "elsewhere" not in str(refused.value).replace(name or "nothing", "")

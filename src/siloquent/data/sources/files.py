@@ -54,9 +54,9 @@ def find_source_file(text: str, folder: Path, *, table: str, is_listed: bool = F
         straight = path.resolve(strict=True)
         mark = _read_mark(str(path))
     except (OSError, RuntimeError):
-        raise refused("does not exist", f"put the file at {path}") from None
-    if straight != path:
-        raise refused("is reached by a symbolic link", f"name the file itself: {straight}")
+        raise refused("does not exist", f"put the file at {text[:200]} in the workspace's folder") from None
+    if straight != path:  # where it leads is for those on this machine only, and analysts read this, too
+        raise refused("is reached by a symbolic link", "name the file itself, which lies in the workspace's folder")
     if not stat.S_ISREG(path.stat(follow_symlinks=False).st_mode):
         raise refused("is not a regular file")
     return SourceFile(str(path), mark)

@@ -152,7 +152,8 @@ def _find_parent_text(name: str, entry: SharedUnitEntry, context: DomainFolder) 
         file = context.folder / "schemas" / f"{via}.toml"
         text = context.read_file(file) if via.isidentifier() else None
         if text is None:
-            raise UnknownName("table", via, (one.stem for one in file.parent.glob("*.toml") if one.stem != name))
+            tables = (context.folder / "schemas").glob("*.toml")  # not beside ``file``: a name may lead elsewhere
+            raise UnknownName("table", via, (one.stem for one in tables if one.stem != name))
         texts.append(text)
         unit = _read_unit_entry(via, text)
         if unit.get("of") != entry.of:

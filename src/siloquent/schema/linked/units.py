@@ -82,8 +82,9 @@ def read_unit(name: str, context: DomainFolder) -> SharedUnit:
     known = list_units(context.folder)
     text = context.read_file(get_unit_file(context.folder, name)) if name.isidentifier() else None
     if text is None:
-        text = _EXAMPLE.format(name=name if name.isidentifier() else "person")
-        raise UnknownName("unit", name, known, fix=build_fix(f"as units/{name}.toml, write:\n{text}"))
+        usable = name if name.isidentifier() else "person"
+        text = _EXAMPLE.format(name=usable)
+        raise UnknownName("unit", name, known, fix=build_fix(f"as units/{usable}.toml, write:\n{text}"))
     try:
         unit = parse_unit(text, epoch=context.unit_epoch)
     except SchemaError as wrong:

@@ -10,10 +10,12 @@ import threading
 import time
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from siloquent.documents.problems import build_problem, log_details
 from siloquent.errors import NotAllowed, SiloquentError
 from siloquent.foreign.process_limits import limit_memory
+from siloquent.server.access.hidden_tables import hide_other_tables
 from siloquent.server.access.tokens import Principal, Tokens
 from siloquent.server.fixes import HTTP
 from siloquent.server.jobs.queue import cost_of_job
@@ -71,16 +73,23 @@ def _do(folder: Path, number: str, most_bytes: int, holder: str) -> int:
     except sqlite3.OperationalError:
         raise
     except Exception as failed:  # allowed: whatever it is, the queue hears of it; our own bugs keep their details
-        problem = build_problem(failed)
-        if problem.code == "internal":
-            log_details(folder, problem, failed)
-        state, result = "failed", problem.translate(HTTP).to_json()
+        state, result = "failed", _describe_failure(folder, failed, Tokens(store).find_by_number(job["token"]))
     store.write(
         f"UPDATE job SET state = ?, result = ?, changed = ? {_HELD}",
         *(state, json.dumps(result), int(time.time()), number, holder),
     )
     store.close()
     return 0
+
+
+def _describe_failure(folder: Path, failed: Exception, person: Principal | None) -> dict[str, Any]:
+    """Return the problem's document for ``person``, whose job it was; None if the token has ended."""
+    problem = build_problem(failed)
+    if problem.code == "internal":
+        log_details(folder, problem, failed)
+    if person is not None:
+        problem = hide_other_tables(problem, person, folder)
+    return problem.translate(HTTP).to_json()
 
 
 _HELD = "WHERE id = ? AND holder = ? AND state = 'running'"

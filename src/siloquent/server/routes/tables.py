@@ -29,6 +29,7 @@ from siloquent.documents.tables import (
 from siloquent.fixes import FixLanguage
 from siloquent.server.access.acts import record, write_act
 from siloquent.server.access.guard import CurrentUser, GuardedRoute
+from siloquent.server.access.hidden_tables import INVALID
 from siloquent.server.access.scope import require_table
 from siloquent.server.access.tokens import Principal
 from siloquent.server.declaring import Precondition, tag_of, write_declaration
@@ -59,7 +60,8 @@ async def list_tables(request: Request, person: CurrentUser) -> dict[str, Any]:
     """The declared tables that the token is for, and what is left of their budgets."""
 
     def work(session: Any) -> list[dict[str, Any]]:
-        return [build_table_line(session, name) for name in session.list_tables() if person.may_see(name)]
+        lines = [build_table_line(session, name) for name in session.list_tables() if person.may_see(name)]
+        return [line if person.sees_all or not line["problem"] else {**line, "problem": INVALID} for line in lines]
 
     return build_table_list_document(await get_app_state(request).desk.run(person.analyst, work))
 
