@@ -47,6 +47,7 @@ class Found:
     """One audited release: the calls that told anything, the loss and the charge in the account's own amount.
 
     ``most``: the part of the charge that any neighbours of this declaration can use up, where it was worked out.
+    ``events``: what was charged.
     ``steps``: of a synthesis, the part of its own price that each kind of step used up.
     """
 
@@ -61,6 +62,7 @@ class Found:
     faults: tuple[str, ...]
     most: float = 1.0
     steps: Mapping[str, float] = field(default_factory=dict)
+    events: tuple[Event, ...] = field(default=(), repr=False)
 
     @property
     def ratio(self) -> float:
@@ -146,7 +148,7 @@ def judged(schema: TableSchema, session: Session, name: str, release: Release, d
         zcdp, delta = schema.budget.accountant == "zcdp", drawn.delta / ATTO
         steps = step_ratios(drawn.tape, again.tape, drawn.events, zcdp=zcdp, delta=delta)
     status = drawn.status.partition(":")[0]
-    return Found(name, *settings, status, calls, loss, charge, tuple(faults), steps=steps)
+    return Found(name, *settings, status, calls, loss, charge, tuple(faults), steps=steps, events=tuple(drawn.events))
 
 
 def stops_of(event: Event) -> list[int]:
