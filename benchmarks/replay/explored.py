@@ -126,10 +126,10 @@ def farthest(
         for sides in _pairs(schema, bounds, name):
             for found in _asked(schema, sides, name, nth):
                 best = found if best is None or found.faults or found.ratio > best.ratio else best
-            if best is None or best.faults or best.ratio > 1 - 1e-6:
+            if best is None or best.faults or best.ratio > bound_ratio(name, best) * (1 - 1e-6):
                 break
         if best is not None:
-            yield best if best.ratio > 1 - 1e-6 else replace(best, most=bound_ratio(name, best))
+            yield replace(best, most=bound_ratio(name, best))
 
 
 def bound_ratio(name: str, found: Found) -> float:
@@ -142,7 +142,7 @@ def bound_ratio(name: str, found: Found) -> float:
     convex in q, so that no unit uses up more than the larger of M and M/2 + C.
     """
     is_zcdp_replaced = (found.account, found.adjacency) == ("zcdp", "replace-one")
-    if not is_zcdp_replaced or name != "medians of chosen groups":
+    if not is_zcdp_replaced or name != "medians of chosen groups" or not found.charge:
         return 1.0
     book = get_accountant("zcdp")
     parts = [part for event in found.events for part in parts_of(event)]

@@ -78,7 +78,7 @@ class WorkspaceSession(SessionAccounts):
         self._mark_key: bytes | None = None
         self._marks: dict[tuple[str, str], tuple[bytes, SourceMark]] = {}
         self._earlier: EarlierDeclaration | None = None
-        self._views: dict[tuple[str, str], Self] = {}
+        self._views: dict[tuple[str, str, str], Self | None] = {}
 
     def __repr__(self) -> str:
         return f"Session({str(self.workspace.folder)!r}, analyst={self.analyst!r})"
@@ -152,8 +152,12 @@ class WorkspaceSession(SessionAccounts):
         """
         if PLUS in name or TILDE in name or self._earlier is not None:
             return
-        for file in self.list_files(self.schema(name)):
-            view = self._views.get((name, file)) or self._restore_view(name, file)
+        today = self.schema(name)
+        for file in self.list_files(today):
+            place = name, today.digest, file
+            if place not in self._views:
+                self._views[place] = self._restore_view(name, file)
+            view = self._views[place]
             if view is not None:
                 yield view
 
@@ -165,7 +169,6 @@ class WorkspaceSession(SessionAccounts):
         view._earlier, view._views = earlier, {}
         view._schemas, view._domains, view._public = dict(self._schemas), dict(self._domains), dict(self._public)
         view._joined, view._tables, view._marks, view._described = {}, {}, {}, {}
-        self._views[name, file] = view
         return view
 
     @property
@@ -439,7 +442,7 @@ class WorkspaceSession(SessionAccounts):
     def close(self) -> None:
         """Close every table and the ledger; the session cannot be used afterwards."""
         self._closed = True
-        sessions: list[WorkspaceSession] = [self, *self._views.values()]
+        sessions: list[WorkspaceSession] = [self, *filter(None, self._views.values())]
         for one in sessions:
             one._closed = True
             for name in list(one._tables):
