@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.mutants import coverage, planting
-from benchmarks.mutants.coverage import Fixed, Traced
+from benchmarks.mutants.coverage import Fixed, Ranked, Traced
 from benchmarks.mutants.declared import Equivalent, Named, change_of, named, stale
 from benchmarks.mutants.mutate import KINDS, Mutation, Signatures, mutations, uses
 from benchmarks.mutants.places import PLACES, Planted, everything, parse_library, place_of, sample
@@ -180,6 +180,14 @@ def test_tests_of_the_task_and_of_few_lines_come_first() -> None:
     assert [test.name[-1] for test in within(order, 3, 0.1)] == ["b"]
 
 
+def test_files_that_speak_of_a_fault_come_first_and_slow_tests_last(tmp_path: Path) -> None:
+    ranked = Ranked(tmp_path)
+    parts = ranked.rank("search/measure/statistics.py", "SumBatch.unpack_sums")
+    assert len(set(parts)) == len(parts) == 2 * len(ranked.files)
+    assert all("search" in part.file.parts for part in parts[:4])
+    assert not any(part.slow for part in parts[: len(ranked.files) // 2])
+
+
 def test_whom_a_guard_refused_comes_before_all_others(tmp_path: Path) -> None:
     source = "def f(a):\n    if a > 1:\n        raise ValueError(\n            a)\n    return a\n"
     tests = [
@@ -212,6 +220,9 @@ def test_a_fault_has_survived_when_all_tests_of_its_line_have_run(
     assert sorted(ran) == sorted(test.name for test in tests)
     unlucky = "none of them"
     assert field.judge(fault).survived
+    ran.clear()
+    assert field.judge(fault, batches=0).survived
+    assert ran == []
 
 
 def test_lines_of_an_earlier_text_move_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
