@@ -31,11 +31,12 @@ def rows(options: Options) -> Iterator[Row]:
         yield requests(600 if options.quick else GOAL)
 
 
-def requests(count: int, seconds: float = math.inf) -> Row:
+def requests(count: int, seconds: float = math.inf, *, first_seed: int = 0) -> Row:
     """Breaches among ``count`` requests at least: each answer is as described, no 5xx, no charge without an answer.
 
     Args:
         seconds: When to stop before, for a machine that does other work, too.
+        first_seed: Of the generator, which takes the next one for each round: another part of the requests.
     """
     until = time.monotonic() + seconds
     with folder_on_disk() as disk:
@@ -45,7 +46,7 @@ def requests(count: int, seconds: float = math.inf) -> Row:
             with client_of(server, texts["analyst"]) as ana:
                 words = first_words(ana)
             document = httpx.get(f"{server.address}/openapi.json", timeout=120).json()
-            trial, seed = Trial(server.address, document, texts, words), 0
+            trial, seed = Trial(server.address, document, texts, words), first_seed
             each = 3 if count < 2_000 else 8
             while trial.sent.count < count and time.monotonic() < until:
                 trial.send(each, seed=seed, until=until)
@@ -56,9 +57,8 @@ def requests(count: int, seconds: float = math.inf) -> Row:
     sent = trial.sent
     statuses = ", ".join(f"{status}: {times:,}" for status, times in sorted(sent.statuses.items()))
     answered = ", ".join(f"{times:,} {what}" for what, times in sent.outcomes.most_common(8))
-    how = (
-        f"{sent.count:,} requests ({sent.by_mode['negative']:,} bad ones); of those for answers {answered}; {statuses}"
-    )
+    how = f"seeds {first_seed} to {seed - 1}: {sent.count:,} requests ({sent.by_mode['negative']:,} bad ones)"
+    how += f"; of those for answers {answered}; {statuses}"
     told = "; ".join(f"{times} x {what}" for what, times in wrong.most_common(12))
     return Row("requests", ours=sum(wrong.values()), goal=0, unit="breaches", how=how + (f": {told}" if told else ""))
 
