@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from siloquent.errors import RequestError
 from siloquent.explore.spec import Query
-from siloquent.explore.spec.language.cursor import MARK
+from siloquent.explore.spec.language.marks import MARK
 from siloquent.explore.spec.language.refusals import quote_name
 from siloquent.explore.spec.language.select.views import join_conditions
 from siloquent.explore.spec.name_resolution import substitute_columns
@@ -32,19 +32,19 @@ def bind_public(session: WorkspaceSession, query: Query, *, may_see: Callable[[s
     Raises:
         RequestError: a table is not public, or is not joined on its key; a public table's number is summed by itself.
     """
-    marked = [one for one in query.joins if MARK in one]
-    if not marked:
+    if not any(MARK in one for one in query.joins):
         return query
     names = {one.casefold(): one for one in session.list_tables() if may_see(one)}
-    private = [query.table, *(one for one in query.joins if MARK not in one)]
-    private = [one for one in private if PLUS in one or one.casefold() in names]
-    instances = [(table, name) for table, _, name in (one.partition(MARK) for one in marked)]
-    instances += [(one, one) for one in (query.table,) if one not in private]
+    called = [one.partition(MARK)[::2] for one in query.joins]
+    private = [one for one in (query.table, *(table for table, _ in called)) if PLUS in one or one.casefold() in names]
+    private = list(dict.fromkeys(private))
+    instances = [(table, name) for table, name in called if name and table not in private]
+    pairs = tuple((_leave_private(own, instances), _leave_private(other, instances)) for own, other in query.on)
     if not private:
         raise RequestError(f"{query.table!r} is not a private table.", fix="name the private table first")
     tables = [session.schema(names.get(one.casefold(), one)) for one in private]
     schema = tables[0] if len(tables) == 1 else session.schema(name_relation(tables))
-    joins, left = _tie(schema, query.on, instances)
+    joins, left = _tie(schema, pairs, instances)
     names_of = _Names(schema, joins)
     bare: Query = substitute_columns(replace(query, joins=(), on=()), names_of.change)
     if bare.per_unit is not None:
@@ -61,6 +61,13 @@ def bind_public(session: WorkspaceSession, query: Query, *, may_see: Callable[[s
     if len(joins) == 1 and joins[0].own.casefold() == joins[0].key.casefold():  # one meaning, one form
         return replace(found, join=Join(joins[0].table, schema.domain[joins[0].own].name))
     return replace(found, publics=tuple(joins))
+
+
+def _leave_private(column: JoinedColumn, instances: Sequence[tuple[str, str]]) -> JoinedColumn:
+    """Return ``column`` by its own name, unless it is that of a public table."""
+    before, _, name = column.name.rpartition(MARK)
+    is_public = before.casefold() in (one.casefold() for _, one in instances)
+    return column if is_public else replace(column, name=name)
 
 
 class _Names:

@@ -18,6 +18,7 @@ from siloquent.explore.spec.predicate import Column
 from siloquent.explore.spec.promises import Accuracy, Spend
 from siloquent.explore.spec.query import GroupBy
 from siloquent.fixes import NO_FIX, AskWith, Fix, RunCommand, build_fix, run
+from siloquent.schema.table import list_tables_of
 from siloquent.session import compute_budget_limit
 
 if TYPE_CHECKING:
@@ -81,6 +82,10 @@ def _mend(session: WorkspaceSession, query: Query, refused: SiloquentError) -> F
             # The same question about only its first table: another private one may be unknown to the asker.
             mended = mend(render_offer(replace(query, join=None)), [asked]) or find_example([asked])
             return build_fix(AskWith(mended)) if mended else refused.remedy or build_fix(run("show", asked.name))
+        joined = list_tables_of(query.table)
+        if query.publics or (query.join is not None and len(joined) > 1):
+            example = find_example([session.schema(joined[0])])
+            return refused.remedy if refused.remedy.find(AskWith) or not example else build_fix(AskWith(example))
         others = [] if query.join is None else list(asked.public)
         if not others and (mended := mend(render_offer(query), [asked], wrong=refused)):
             return build_fix(AskWith(mended))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -107,6 +108,15 @@ def test_what_is_rendered_is_the_same_question(session: sq.Session, text: str) -
     asked = session.prepare(text).course.query
     assert asked.publics or asked.join
     assert bind_public(session, parse(render(asked)), may_see=lambda _: True) == asked
+
+
+@pytest.mark.parametrize("text", SOME)
+def test_a_question_that_was_parsed_elsewhere_is_the_same(session: sq.Session, text: str) -> None:
+    """Where no tables are known, names are kept with their tables; the session finds what they are."""
+    known = session.prepare(text).course.query
+    for asked in (sq.parse(f"{text} ERROR 9"), sq.parse(render(sq.parse(f"{text} ERROR 9")))):
+        bound = session.prepare(asked).course.query
+        assert replace(bound, promise=known.promise, default_share=known.default_share) == known
 
 
 REFUSED = [

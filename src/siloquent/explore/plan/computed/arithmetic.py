@@ -20,7 +20,7 @@ from siloquent.explore.plan.computed.values import (
     rescale,
     unify,
 )
-from siloquent.explore.spec.predicate import Value
+from siloquent.explore.spec.predicate import Expression, Value
 from siloquent.schema.attribute import MAX_FROM_ZERO, MAX_STEPS
 from siloquent.schema.computed import NULL, Absolute, Choose, Combine, Fixed, Node, Round, Scale
 
@@ -28,6 +28,12 @@ DAY_SECONDS = 86_400
 
 _MAX_PLACES = 6
 """The most decimal places of a quotient."""
+
+
+class MayBeZero(RequestError):
+    """A quotient whose divisor may be 0; ``divisor``: the expression, once it is known."""
+
+    divisor: Expression | None = None
 
 
 def plan_constant(value: Value) -> PlannedValue:
@@ -94,12 +100,12 @@ def _divide_rounded(left: PlannedValue, right: PlannedValue, text: str) -> Plann
     """Plan a quotient by a number that cannot be 0, rounded to at most six decimal places, halves away from 0.
 
     Raises:
-        RequestError: the divisor may be 0, or no number of places fits.
+        MayBeZero: the divisor may be 0. RequestError: no number of places fits.
     """
     if right.low <= 0 <= right.high:
-        raise RequestError(
+        raise MayBeZero(
             f"{text[:200]} divides by a number that may be 0 by its declaration and the conditions.",
-            fix="WHERE with a condition on the divisor that leaves 0 out, such as distance > 0",
+            fix="WHERE with a condition on the divisor that leaves 0 out",
         )
     if right.high < 0:
         left, right = _negate(left), _negate(right)

@@ -18,6 +18,7 @@ from siloquent.explore.plan.cells.numbers import MAX_PLACES
 from siloquent.explore.plan.cells.predicate_evaluation import match_pattern
 from siloquent.explore.plan.computed.arithmetic import (
     DAY_SECONDS,
+    MayBeZero,
     bound_value,
     choose_value,
     join_values,
@@ -197,7 +198,11 @@ class Compiler:
             raise RequestError(f"{expression.op} takes numbers, not {left.kind} and {right.kind}.")
         is_nullable = left.is_nullable or right.is_nullable
         if expression.op == "/":
-            return plan_division(left, right, text)
+            try:
+                return plan_division(left, right, text)
+            except MayBeZero as refused:
+                refused.divisor = expression.right
+                raise
         if expression.op == "*":
             corners = [a * b for a in (left.low, left.high) for b in (right.low, right.high)]
             low, high, step = min(corners), max(corners), left.step * right.step

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 
 from siloquent.errors import RequestError
+from siloquent.explore.plan.computed.arithmetic import MayBeZero
 from siloquent.explore.plan.computed.attributes import (
     TooFine,
     build_test_attribute,
@@ -16,13 +18,13 @@ from siloquent.explore.plan.computed.plainness import is_cellwise, is_plain
 from siloquent.explore.plan.public_joins import build_through, find_joined, inline_join
 from siloquent.explore.spec.aggregates import Aggregate, Count
 from siloquent.explore.spec.language.refusals import quote_name
-from siloquent.explore.spec.language.render import render
-from siloquent.explore.spec.language.render_conditions import render_expression
+from siloquent.explore.spec.language.render import render, render_offer
+from siloquent.explore.spec.language.render_conditions import render_expression, render_predicate
 from siloquent.explore.spec.name_resolution import substitute_columns
-from siloquent.explore.spec.normal_form import iter_expressions, list_attributes
+from siloquent.explore.spec.normal_form import iter_expressions, list_attributes, normalize_predicate
 from siloquent.explore.spec.predicate import And, Column, Compare, Expression, Not, Or, Predicate, Value
 from siloquent.explore.spec.query import GroupBy, Predicates, Query, SomeGroups
-from siloquent.fixes import AskWith, build_fix
+from siloquent.fixes import AskWith, Fix, build_fix
 from siloquent.schema import Attribute, TableSchema
 
 
@@ -52,12 +54,29 @@ def _build_summed(query: Query, aggregate: Aggregate, expression: Expression, sc
     cells = narrow_cells(inline_join(query, schema).where, schema.domain)
     try:
         return build_value_attribute(expression, schema.domain, cells)
+    except MayBeZero as refused:
+        refused.remedy = _suggest_without_zero(query, aggregate, refused, expression, schema)
+        raise
     except TooFine as refused:
         assert not isinstance(aggregate, Count)
         rounded = round_to_fit(expression, schema.domain, cells)
         asked = replace_aggregate(query, aggregate, replace(aggregate, computed=rounded))
         refused.remedy = build_fix(AskWith(render(asked), render_expression(rounded)))
         raise
+
+
+def _suggest_without_zero(
+    query: Query, aggregate: Aggregate, refused: MayBeZero, expression: Expression, schema: TableSchema
+) -> Fix:
+    """Suggest ``query`` of rows whose divisor is above 0, or counts in place of the quotient."""
+    assert refused.divisor is not None
+    test = Compare(refused.divisor, ">", Value(0))
+    with suppress(RequestError):
+        where = normalize_predicate(test if query.where is None else And((query.where, test)))
+        asked = replace(query, where=where)
+        build_value_attribute(expression, schema.domain, narrow_cells(inline_join(asked, schema).where, schema.domain))
+        return build_fix(AskWith(render_offer(asked), render_predicate(test)))
+    return build_fix(AskWith(render_offer(replace_aggregate(query, aggregate, Count())), "COUNT(*)"))
 
 
 def replace_aggregate(query: Query, wrong: Aggregate, right: Aggregate) -> Query:

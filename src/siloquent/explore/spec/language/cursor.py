@@ -9,6 +9,7 @@ from itertools import islice, pairwise
 
 from siloquent.errors import RequestError, SyntaxProblem
 from siloquent.explore.spec.language.example_names import find_names
+from siloquent.explore.spec.language.marks import MARK
 from siloquent.explore.spec.language.refusals import (
     CLAUSES,
     COMPARISONS,
@@ -29,8 +30,6 @@ from siloquent.schema.table import PLUS
 _MAX_WORD_LENGTH = 40
 MAX_PAIR = 2
 """Tables whose columns need no table in front to be told apart: private ones, and one public table."""
-MARK = "\ue000"
-"""Between a table's name and an attribute's, where both are kept."""
 
 
 class Cursor:

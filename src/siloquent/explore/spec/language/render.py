@@ -19,6 +19,7 @@ from siloquent.explore.spec.aggregates import (
     Variance,
 )
 from siloquent.explore.spec.derived import Derived, Function, Kept, Measured, Number, OverGroups, ShownCondition
+from siloquent.explore.spec.language.marks import MARK
 from siloquent.explore.spec.language.render_conditions import (
     Written,
     render_expression,
@@ -163,7 +164,7 @@ def _render_select(query: Query) -> str:
     grouped = f"GROUPING SETS ({', '.join(listed)})" if listed else ", ".join(keyed)
     groups = f" GROUP BY {grouped}" if names else ""
     join = f" JOIN {render_name(query.join.table)} USING ({render_name(query.join.key)})" if query.join else ""
-    tables = ", ".join(map(render_name, (query.table, *query.joins)))
+    tables = ", ".join(_list_tables(query))
     if query.is_outer:
         pairs = [f"{_render_joined(own)} = {_render_joined(other)}" for own, other in query.on]
         tables = f"{render_name(query.table)} LEFT JOIN {render_name(query.joins[0])} ON {' AND '.join(pairs)}"
@@ -192,7 +193,20 @@ def _render_where(
     return f" WHERE {' AND '.join(conditions)}" if conditions else ""
 
 
+def _list_tables(query: Query) -> list[str]:
+    """List the tables of FROM, those that may be public with their names there."""
+    called = [one.partition(MARK)[::2] for one in query.joins]
+    own = [] if any(table == query.table and name for table, name in called) else [query.table]
+    names = [
+        render_name(table) if name in ("", table) else f"{render_name(table)} AS {render_name(name)}"
+        for table, name in called
+    ]
+    return [*map(render_name, own), *names]
+
+
 def _render_joined(column: JoinedColumn) -> str:
+    if MARK in column.name:
+        return render_name(column.name)
     return f"{render_name(column.table)}.{render_name(column.name)}" if column.table else render_name(column.name)
 
 

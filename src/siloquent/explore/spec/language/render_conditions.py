@@ -9,6 +9,7 @@ from datetime import date, datetime
 from decimal import Decimal
 from functools import singledispatch
 
+from siloquent.explore.spec.language.marks import MARK
 from siloquent.explore.spec.language.refusals import RESERVED
 from siloquent.explore.spec.numbers import format_number
 from siloquent.explore.spec.predicate import (
@@ -55,7 +56,10 @@ def render_expression(expression: Expression) -> str:
 
 
 def render_name(name: str) -> str:
-    """Render a name, in double quotes if it needs them."""
+    """Render a name, in double quotes if it needs them; with its table in front, if it has one."""
+    if MARK in name:
+        before, _, column = name.rpartition(MARK)
+        return f"{render_name(before)}.{render_name(column)}"
     if _PLAIN_NAME.fullmatch(name) and name.upper() not in RESERVED:
         return name
     return '"' + name.replace('"', '""') + '"'

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from siloquent.explore.spec.language.cursor import MARK, Cursor
+from siloquent.explore.spec.language.cursor import Cursor
+from siloquent.explore.spec.language.marks import MARK
 from siloquent.explore.spec.language.refusals import CLAUSES, LIMITS, WHY_NOT, Refusal
 from siloquent.explore.spec.name_resolution import substitute_columns
 from siloquent.explore.spec.predicate import And, Column, Compare, Expression, Predicate

@@ -12,7 +12,8 @@ from typing import Any, NoReturn
 
 from siloquent.errors import RequestError, SyntaxProblem
 from siloquent.explore.spec.language.conditions import read_expression, read_predicate
-from siloquent.explore.spec.language.cursor import MARK, Cursor
+from siloquent.explore.spec.language.cursor import Cursor
+from siloquent.explore.spec.language.marks import MARK
 from siloquent.explore.spec.language.refusals import (
     AGGREGATES,
     CLAUSES,
@@ -253,7 +254,6 @@ def _join_several(cursor: Cursor, table: str, names: tuple[str, ...]) -> Source:
         for one, name in listed
         if one != first or one.casefold() not in cursor.linked
     ]
-    others = others if linked else others[1:]
     return Source(first, None, names, joins=tuple(others), on=tuple(on))
 
 
