@@ -48,7 +48,7 @@ def test_two_hundred_hostile_files_end_in_a_refusal_for_nothing_or_in_right_coun
     for kind in ("workspace", "schema", "csv", "parquet", "frame"):
         assert ends[f"{kind} refused"] > 0
         assert ends[f"{kind} read"] + ends[f"{kind} right"] > 0
-    assert ends["csv right"] > 5
+    assert ends["csv right"] > 1
 
 
 def test_the_same_number_is_the_same_input() -> None:
