@@ -427,7 +427,7 @@ def _refused() -> Iterator[MessyFile]:
 
     yield MessyFile("parts that differ", differ, source="csv:data/parts", refused="other columns", fix="header")
     yield MessyFile("empty folder", lambda folder: (folder / "parts").mkdir(), source="csv:data/parts",
-                    refused="names no files", fix="parts")  # fmt: skip
+                    refused="does not name any files", fix="parts")  # fmt: skip
 
     def lists(folder: Path) -> None:
         import pyarrow as pa

@@ -232,7 +232,7 @@ class Session(floor.WorkspaceSession):
 def _require_text_key(key: str | None) -> None:
     if key is not None and not isinstance(key, str):
         raise RequestError(
-            f"A key must be a text of 1 to 64 printable characters, not {type(key).__name__}.",
+            f"A key must be a string of 1 to 64 printable characters, not {type(key).__name__}.",
             fix=UseOption("key", str(key)[:40]),
         )
 

@@ -358,8 +358,8 @@ def require_planned(permit: Permit, event: Event) -> None:
     """
     if permit.event != event:
         raise RequestError(
-            "This key has a charge that was planned differently: by another version of siloquent, or when the source "
-            "had other rows. That charge remains.",
+            "This key was charged for a different plan: by another version of siloquent, or before the source's rows "
+            "changed. That charge stands.",
             fix="ask again with a new key",
         )
 

@@ -94,7 +94,7 @@ def test_a_table_of_the_catalogue_is_a_source(spark_session: Any) -> None:
     with pytest.raises(UnknownName, match="Did you mean 'catalogue_visits'"):
         open_source(clinic_schema(source="spark:catalogue_visit"), None)
     for wrong in ("", "a.b.c.d", "a..b"):
-        with pytest.raises(SchemaError, match="names no table"):
+        with pytest.raises(SchemaError, match="does not name a table"):
             open_source(clinic_schema(source=f"spark:{wrong}"), None)
     spark_session.sql("DROP TABLE catalogue_visits")
 

@@ -276,7 +276,7 @@ def test_refusals_do_not_depend_on_rows(tmp_path: Path, rows: int) -> None:
             said.append(str(refused.value))
         assert session.get_remaining("visits").amount == 1000 * 10**9
     assert said == [
-        "AVG takes a number; 'ward' is category. Fix: SELECT COUNT(*) FROM visits ERROR 1. "
+        "AVG takes a number; 'ward' is of type category. Fix: SELECT COUNT(*) FROM visits ERROR 1. "
         "[request_invalid; spent: nothing]",
         *said[1:],
     ]

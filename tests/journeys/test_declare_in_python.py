@@ -109,7 +109,7 @@ def test_classes_declare_a_table_and_are_readable() -> None:
     assert list(schema.domain) == attributes
     assert (schema.unit, schema.budget) == (declaration.unit, declaration.budget)
     assert repr(declaration) == str(schema)
-    assert str(attributes[1]) == "age: 0..120 by 10; beyond counts as the bound; empty cells are a group"
+    assert str(attributes[1]) == "age: 0..120 by 10; values beyond count as the bound; empty cells are a group"
     assert str(schema.unit) == "all rows of one patient (at most 4 count)"
     assert str(schema.budget) == "epsilon 0.5 at delta 0.000001"
     assert repr(schema) == str(schema)

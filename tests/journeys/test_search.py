@@ -181,4 +181,4 @@ def test_an_edited_offer_is_refused(office: Person, tmp_path: Path) -> None:
     plain = json.loads(manifest.read_text())
     plain["task"] = "explore"
     manifest.write_text(json.dumps(plain))
-    assert "holds no offer" in office.types(*FIND, "--catalogue", str(tmp_path / "edited")).err
+    assert "contains no offer" in office.types(*FIND, "--catalogue", str(tmp_path / "edited")).err

@@ -261,7 +261,7 @@ def test_an_edited_sketch_is_refused(owner: Person, types: Types) -> None:
     plain = json.loads(manifest.read_text())
     plain["task"] = "explore"
     manifest.write_text(json.dumps(plain))
-    assert "holds no sketch" in types("sketch", "show", "map").err
+    assert "contains no sketch" in types("sketch", "show", "map").err
 
 
 def test_without_a_terminal_the_fix_is_the_whole_command(owner: Person, types: Types) -> None:

@@ -91,7 +91,7 @@ def test_a_permit_for_something_else_measures_nothing(session: WorkspaceSession)
     permit = charge(session).reserve(session, THIRD)
     assert isinstance(permit, Permit)
     require_planned(permit, THIRD)
-    with pytest.raises(RequestError, match="planned differently"):
+    with pytest.raises(RequestError, match="for a different plan"):
         require_planned(permit, replace(THIRD, scale=Fraction(4)))
 
 
@@ -229,7 +229,7 @@ def test_a_measurement_that_fails_stays_charged_and_the_key_ends_it_at_no_cost(p
         run_once(points, asked, planned, fail)
     paid = spent(points)
     assert paid > 0
-    with pytest.raises(RequestError, match="planned differently"):
+    with pytest.raises(RequestError, match="for a different plan"):
         run_once(points, asked, replace(planned, event=replace(THIRD, scale=Fraction(4))), lambda _, __: b"")
     assert run_once(points, asked, planned, lambda _, __: b"kept").payload == b"kept"
     assert spent(points) == paid

@@ -62,7 +62,7 @@ def test_a_key_that_two_owners_claim_gives_its_rows_to_both(tmp_path: Path) -> N
         report = check(session.table("l"))
     [several] = [one for one in report.findings if one.kind == "several_owners"]
     assert several.count == 1
-    assert "hidden with the rows of each, not by themselves" in several.sentence
+    assert "protected together with the rows of each, not separately" in several.sentence
     [lost] = [one for one in report.findings if one.kind == "no_user"]
     assert lost.count == 2
 

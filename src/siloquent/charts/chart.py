@@ -98,7 +98,7 @@ def check_size(count: int, series: Iterable[Series]) -> None:
     if not given or any(len(one.values) != count for one in given):
         raise RequestError(f"A picture of {count:,} places needs series of {count:,} values.")
     if not 1 <= count * len(given) <= MAX_MARKS:
-        raise RequestError(f"A picture shows 1 to {MAX_MARKS:,} values, not {count * len(given):,}.")
+        raise RequestError(f"A chart can show 1 to {MAX_MARKS:,} values, not {count * len(given):,}.")
 
 
 def format_short(value: float) -> str:

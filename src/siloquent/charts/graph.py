@@ -49,7 +49,7 @@ class Graph:
             if not (0 <= edge.start < len(self.nodes) and 0 <= edge.end < len(self.nodes)):
                 raise RequestError("An edge joins two nodes of the graph.")
             if not 0 <= edge.weight <= 1:
-                raise RequestError(f"An edge's weight is 0 to 1, not {edge.weight}.")
+                raise RequestError(f"An edge's weight must be between 0 and 1, not {edge.weight}.")
 
     def svg(self) -> str:
         """Return the picture, 660 wide."""

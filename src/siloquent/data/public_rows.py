@@ -71,7 +71,7 @@ def _take(batches: Iterable[pa.RecordBatch], rows: int) -> pa.Table:
         if count >= rows:
             break
     if not taken:
-        raise SchemaError("The file has no rows.", fix="a file of public rows has some below its header")
+        raise SchemaError("The file has no rows.", fix="add at least one row below the header")
     return pa.Table.from_batches(taken)
 
 

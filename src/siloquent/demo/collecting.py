@@ -5,7 +5,7 @@ from __future__ import annotations
 COLLECT_STEPS: tuple[tuple[str, tuple[str, ...]], ...] = (
     (
         "A third way, for data that nobody should hold at all: two apps' users report for themselves.\n"
-        "First a public document: what each telephone will send, and how exact answers will be.",
+        "First a public document: what each telephone will send, and how accurate the answers will be.",
         ("collect", "design", "data/apps.toml", "--users", "60000"),
     ),
     (

@@ -120,7 +120,7 @@ def _offer(table: str, feature: str, owner: str) -> tuple[str, ...]:
 SEARCH_STEPS: tuple[tuple[str, tuple[str, ...]], ...] = (
     (
         "Two other clinics offer tables about postcodes, without showing them: noisy sums, paid for once.\n"
-        "The price of the first, and how exact a postcode's mean will be, before a row is read.",
+        "The price of the first, and how accurate a postcode's mean will be, before any row is read.",
         ("search", "offer", "air", "--features", "pm25", "--by", "postcode", "--epsilon", "1", "--explain"),
     ),
     (

@@ -8,7 +8,7 @@ PRICE = ("--epsilon", "0.5")
 SKETCH_STEPS: tuple[tuple[str, tuple[str, ...]], ...] = (
     (
         "A second table: vital signs. The owner wants to release it once, so that anybody may ask it for years.\n"
-        "The price of a sketch, and how exact its answers will be, before a row is read.",
+        "The price of a sketch, and how accurate its answers will be, before any row is read.",
         ("sketch", "plan", "vitals", *FEATURES, *PRICE),
     ),
     (

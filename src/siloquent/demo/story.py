@@ -66,7 +66,7 @@ _THE_REST = (
         ("--analyst", "ana", "ask", ICEBERG, "--key", "common", "--yes"),
     ),
     Step(
-        "The other way round: spend this much, and say how exact the answer is.",
+        "The other way round: spend this much, and state how accurate the answer is.",
         ("--analyst", "ana", "ask", BUDGET, "--key", "ages", "--yes"),
     ),
     Step("A slip of the keyboard costs nothing.", ("--analyst", "ana", "ask", SLIP, "--yes"), ends=2),

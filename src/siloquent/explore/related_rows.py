@@ -278,8 +278,8 @@ def _build_untied(query: Query, related: Related, schema: TableSchema, other: Ta
     right = Related(related.name, other.name, on, _join(parts), listed=True)
     asked = replace(query, related=tuple(right if one is related else one for one in query.related))
     return RequestError(
-        f"Rows of {other.name!r} are looked up by the person, or by the columns of their link with {schema.name!r}: "
-        "other equal columns would lead to other persons' rows.",
+        f"Rows of {other.name!r} can be looked up only by person, or by the columns of their link with "
+        f"{schema.name!r}: other columns could lead to rows of other people.",
         fix=AskWith(render_offer(asked)),
     )
 

@@ -140,7 +140,7 @@ def _parse_rule(path: Path, number: int, entry: Mapping[str, Any]) -> Rule:
         )
     lists = [entry[key] for key in ("tables", "columns", "protocols", "moderators")]
     if not all(isinstance(names, list) and all(isinstance(name, str) for name in names) for names in lists):
-        raise SchemaError(f"{where}: tables, columns, protocols and moderators are lists of names.")
+        raise SchemaError(f"{where}: tables, columns, protocols and moderators must be lists of names.")
     most = entry.get("max_sets")
     if entry["approve"] not in ("auto", "ask") or not (most is None or type(most) is int):
         raise SchemaError(f'{where}: approve is "auto" or "ask", max_sets a whole number.')

@@ -124,7 +124,7 @@ def _require_plain(value: object) -> None:
         for item in value:
             _require_plain(item)
     elif type(value) not in (int, str):
-        raise LedgerError(f"An entry holds whole numbers and strings only, not {type(value).__name__}.")
+        raise LedgerError(f"An entry may contain only whole numbers and strings, not {type(value).__name__}.")
 
 
 def build_entry(seq: int, body: str, prev: str, digest: str) -> Entry:

@@ -164,7 +164,7 @@ def read_release(folder: Path) -> pa.Table:
     manifest = read_manifest(folder)
     problems = find_file_problems(folder, manifest)
     if problems or not manifest.files:
-        raise ReleaseError(" ".join(problems) or "The release holds no file.", fix=run("verify", manifest.id))
+        raise ReleaseError(" ".join(problems) or "The release contains no files.", fix=run("verify", manifest.id))
     try:
         return read_parquet(folder / manifest.files[0].name)
     except ValueError:

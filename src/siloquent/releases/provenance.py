@@ -57,7 +57,7 @@ def read_checked(folder: Path, name: str, *, task: str, kind: str, most: int) ->
     entry = next((file for file in manifest.files if file.name == name), None)
     path = folder / name
     if manifest.task != task or entry is None or path.is_symlink() or not path.is_file():
-        raise ReleaseError(f"{folder} holds no {kind.partition(' ')[2]}.", fix=run("release list"))
+        raise ReleaseError(f"{folder} contains no {kind.partition(' ')[2]}.", fix=run("release list"))
     data = read_at_most(path, most, kind)
     if hashlib.sha256(data).hexdigest() != entry.sha256:
         raise ReleaseError(f"{name} in {folder} was changed after its release.", fix=run("verify", folder))

@@ -180,9 +180,9 @@ def _find_name_problems(folder: Path, manifest: Manifest) -> list[str]:
 def _find_kept_problems(folder: Path, manifest: Manifest, kept: KeptMeasurement) -> list[str]:
     """Return what differs from the ledger's measurement, by whatever rules the rest was made."""
     if manifest.task != kept.task:
-        return [f"task in {MANIFEST} is not what the ledger keeps."]
+        return [f"task in {MANIFEST} does not match the ledger."]
     if kept.schema and manifest.schema != f"sha256:{kept.schema}":
-        return [f"schema in {MANIFEST} is not what the ledger keeps."]
+        return [f"schema in {MANIFEST} does not match the ledger."]
     return [
         f"{name} does not hold what the ledger keeps."
         for name, test in kept.tests.items()
@@ -200,7 +200,7 @@ def _compare(folder: Path, manifest: Manifest, rendered: ExpectedFiles, kept: Ke
         if made != now and _may_differ(place, mine, theirs, kept):
             wording.append(place)
         else:
-            places.append(f"{place} in {MANIFEST} is not what the ledger keeps.")
+            places.append(f"{place} in {MANIFEST} does not match the ledger.")
     if places:
         return _Comparison(tuple(places))
     differing = [name for name, content in rendered.contents.items() if not _has_content(folder / name, content)]

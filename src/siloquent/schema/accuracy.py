@@ -36,9 +36,7 @@ class AccuracyDefaults:
                 "The error of the defaults must be a share, such as 2 PERCENT.", fix='error = "2 PERCENT"'
             )
         if not 0 < _parse_number(words[0], "error", '"2 PERCENT"') <= 100:
-            raise SchemaError(
-                "The error of the defaults must be above 0 and at most 100 PERCENT.", fix='error = "2 PERCENT"'
-            )
+            raise SchemaError("The default error must be above 0 and at most 100 PERCENT.", fix='error = "2 PERCENT"')
         if not 0 < _parse_number(self.confidence, "confidence", '"0.95"') < 1:
             raise SchemaError(
                 "The confidence of the defaults must be between 0 and 1 (both excluded).", fix='confidence = "0.95"'

@@ -97,7 +97,7 @@ class Attribute:
         if self.function:
             text += f"; {self.function} of {self.argument}"
         if self.lo is not None:
-            text += "; beyond counts as the bound" if self.outside == "clamp" else "; beyond is left out"
+            text += "; values beyond count as the bound" if self.outside == "clamp" else "; values beyond are left out"
         if self.kind == "category":
             text += "; others are a group" if self.other == "cell" else "; others are left out"
         if self.is_countable:

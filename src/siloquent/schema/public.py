@@ -54,7 +54,8 @@ def parse_public(text: str) -> PublicFile:
     for attribute in attributes:
         if not attribute.is_countable:
             raise SchemaError(
-                f"Attribute {attribute.name!r} of the public table {name!r} is {attribute.kind}, which has no cells.",
+                f"Attribute {attribute.name!r} of the public table {name!r} is of type "
+                f"{attribute.kind}, which has no cells.",
                 fix='type = "category" with its values',
             )
         if attribute.name.casefold() == key.casefold():

@@ -49,7 +49,7 @@ READ_ONLY = FileFailure(
 UNREADABLE = FileFailure(
     "store_unreadable",
     "Input/output error",
-    "The server's disk does not read or write one of the server's files.",
+    "The server could not read or write one of its files.",
     "the administrator checks the disk (dmesg) and the limits of the service, then send it again",
 )
 DAMAGED = FileFailure(

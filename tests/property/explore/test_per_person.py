@@ -1,4 +1,4 @@
-"""Subqueries by person: the numbers of DuckDB without noise; what one unit moves; faults planted in the product."""
+"""Per-person subqueries: the numbers of DuckDB without noise; what one unit moves; faults planted in the product."""
 
 from __future__ import annotations
 

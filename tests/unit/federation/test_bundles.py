@@ -201,14 +201,14 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
 
 
 def test_a_folder_without_a_bundle_names_those_that_are_near(made: Path) -> None:
-    with pytest.raises(WorkspaceError, match="holds no bundle") as refused:
+    with pytest.raises(WorkspaceError, match="does not contain bundle") as refused:
         read_bundle(made / "nort")
     assert say(refused.value) == f"the same command with --bundle {made / 'north'}"
 
 
 def test_a_folder_far_from_bundles_says_how_to_make_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(WorkspaceError, match="holds no bundle") as refused:
+    with pytest.raises(WorkspaceError, match="does not contain bundle") as refused:
         read_bundle(Path("bundle"))
     assert say(refused.value).startswith("siloquent federation request NAME --role KIND --owner OWNER --bundle bundle")
 

@@ -132,4 +132,4 @@ def test_a_release_of_every_task_is_compared_with_the_ledger_under_its_own_name_
             manifest = (folder / "manifest.json").read_text()
             assert f'"task": "{task}"' in manifest
             (folder / "manifest.json").write_text(manifest.replace(f'"task": "{task}"', '"task": "synth"'))
-            assert opened.verify(folder).problems == ("task in manifest.json is not what the ledger keeps.",)
+            assert opened.verify(folder).problems == ("task in manifest.json does not match the ledger.",)

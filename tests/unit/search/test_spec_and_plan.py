@@ -244,7 +244,7 @@ def declaration(toml: str) -> TableSchema:
 def test_days_are_no_features_though_they_can_be_counted() -> None:
     day = 'type = "date", lo = 2024-01-01, hi = 2024-01-31, grid = "day", outside = "drop", null = "drop"'
     declared = declaration(TOML.replace('{{ name = "kind",', f'{{{{ name = "day", {day} }}}},\n  {{{{ name = "kind",'))
-    with pytest.raises(SchemaError, match="is date; features are numbers"):
+    with pytest.raises(SchemaError, match="is of type date; features are numbers"):
         plan(OfferSpec("t", ("day",), (), budget=Budget(rho="1")), declared)
     assert plan(OfferSpec("t", ("x",), (KeyOf("day"),), budget=Budget(rho="1")), declared).keys[0].cells == 31
 

@@ -127,7 +127,7 @@ def test_offers_that_tell_nothing_are_not_chosen(place: tuple) -> None:
     useless = Catalogue(tuple(offer for offer in place[1].offers if offer.table != "good"))
     found = place[0].search.find(RequestSpec("own", "x", ("wet",), (KeyOf("town", "year"),)), useless)
     assert found.chosen == ()
-    assert "no augmentation surely helps" in found.notes
+    assert "no augmentation is certain to help" in found.notes
     assert (found.plan.steps, found.r2) == ((), found.base_r2)
 
 
@@ -285,7 +285,7 @@ def test_a_target_that_never_changes_is_answered_with_nothing_to_add(tmp_path: P
         for scoring in ({}, {"scoring": "platform", "budget": RICH}):
             found = opened.search.find(RequestSpec("places", "y", ("wet",), ("town",), **scoring), offers)  # type: ignore[arg-type]
             assert found.chosen == ()
-            assert "no augmentation surely helps" in found.notes
+            assert "no augmentation is certain to help" in found.notes
 
 
 def test_a_handful_of_rows_under_heavy_noise_is_answered_too(tmp_path: Path) -> None:

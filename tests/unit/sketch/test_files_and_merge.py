@@ -212,7 +212,7 @@ def test_an_edited_release_is_refused_by_its_hash(tmp_path: Path) -> None:
     with pytest.raises(ReleaseError, match="changed after its release"):
         load_sketch(folder)
     (folder / "sketch.npz").unlink()
-    with pytest.raises(ReleaseError, match="holds no sketch"):
+    with pytest.raises(ReleaseError, match="contains no sketch"):
         load_sketch(folder)
 
 

@@ -326,7 +326,7 @@ def test_a_moments_key_that_holds_another_charge_is_not_measured_at_its_price(tm
         reserve = opened.ledger.reserve
         cheap = DiscreteGaussian(variance=Fraction(10**9), l2_squared=1)
         opened.ledger.reserve = lambda account, event, **named: reserve(account, cheap, **named)  # type: ignore[method-assign]
-        with pytest.raises(RequestError, match="planned differently"):
+        with pytest.raises(RequestError, match="for a different plan"):
             opened.sketch.regress(MomentsSpec("points", ("x",), "y", Budget(epsilon="2")), key="k")
 
 

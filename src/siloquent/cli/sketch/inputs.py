@@ -57,7 +57,7 @@ def _build_promise(given: Mapping[str, Any]) -> dict[str, Any]:
         try:
             relative = parse_plain_float(given["error"]) / 100
         except ValueError:
-            raise RequestError(f"--error is a percentage, not {given['error']!r}.", fix="--error 5") from None
+            raise RequestError(f"--error must be a percentage, not {given['error']!r}.", fix="--error 5") from None
         return {"accuracy": {"relative": relative, "at_density": given["at_density"], "planning": "typical"}}
     if given["epsilon"] is None and given["rho"] is None:
         raise RequestError(

@@ -138,7 +138,7 @@ def refresh(
     table: Annotated[str, typer.Argument(metavar="TABLE", help="A declared table.")],
     file: Annotated[
         Path | None,
-        typer.Argument(metavar="[NEWFILE]", help="The new rows (default: the source holds them already)."),
+        typer.Argument(metavar="[NEWFILE]", help="The new rows (default: the source already has them)."),
     ] = None,
     despite_findings: Annotated[
         bool, typer.Option("--despite-findings", help="Accept rows in which check finds problems.")

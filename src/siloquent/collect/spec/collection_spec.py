@@ -43,7 +43,7 @@ class Service:
     def __post_init__(self) -> None:
         check_types(self, SchemaError)
         if not NAME.fullmatch(self.name):
-            raise SchemaError(f"A service's name takes only letters, digits and '_', not {self.name[:20]!r}.")
+            raise SchemaError(f"A service's name may contain only letters, digits and '_', not {self.name[:20]!r}.")
         if not self.roles:
             raise SchemaError(f"Service {self.name!r} has no attribute.")
         names = [role.attribute.name.casefold() for role in self.roles]
@@ -120,7 +120,7 @@ class CollectionSpec:
         object.__setattr__(self, "epsilon", _parse_epsilon(self.epsilon))
         check_types(self, SchemaError)
         if not NAME.fullmatch(self.name):
-            raise SchemaError(f"A collection's name takes only letters, digits and '_', not {self.name[:20]!r}.")
+            raise SchemaError(f"A collection's name may contain only letters, digits and '_', not {self.name[:20]!r}.")
         if not 1 <= len(self.services) <= MAX_SERVICES:
             raise SchemaError(f"A collection takes 1 to {MAX_SERVICES} services, not {len(self.services)}.")
         names = [service.name.casefold() for service in self.services]

@@ -225,7 +225,7 @@ def _parse_atom(node: exp.Expr, names: _Names) -> tuple[ServiceColumn, Mask, Mas
     cells = _Cells(role)
     if isinstance(node, exp.Is):
         if not isinstance(node.expression, exp.Null) or role.attribute.null != "cell":
-            raise RequestError(f"{column.name!r} has no cell for NULL: rows without it do not count.")
+            raise RequestError(f"{column.name!r} has no cell for NULL: rows where it is NULL do not count.")
         return column, cells.null, np.ones(role.attribute.size, dtype=np.bool_)
     return column, cells.evaluate_test(node), cells.values
 

@@ -130,8 +130,8 @@ def _check_owners(schema: TableSchema, engine: Engine) -> Iterator[TableFinding]
             f"unit {schema.unit.of}",
             several,
             f"{number_of(several, 'key', 'keys')} of {link.parent.name} {'has' if several == 1 else 'have'} several "
-            f"owners: their rows count for each {schema.unit.of}, and are hidden with the rows of each, not by "
-            "themselves.",
+            f"owners: their rows count for each {schema.unit.of} and are protected together with the rows of each, not "
+            "separately.",
             f"correct the keys in the source of {link.parent.name}, if each belongs to one {schema.unit.of}",
         )
 

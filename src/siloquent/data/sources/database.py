@@ -35,7 +35,7 @@ def attach_database(
     """
     known = _attach(connection, file, table=table)
     if not inner:
-        raise SchemaError(f"The source of {table!r} names no table.", fix='source = "duckdb:FILE#TABLE"')
+        raise SchemaError(f"The source of {table!r} does not name a table.", fix='source = "duckdb:FILE#TABLE"')
     if inner not in known:
         raise UnknownName(f"table in the source of {table!r}", inner, known)
     if known[inner][2] != "BASE TABLE":

@@ -84,11 +84,11 @@ def _require_joinable(schema: TableSchema) -> None:
         if one.source.partition(":")[0] != "spark":
             continue
         name = list_tables_of(one.name)[0]
-        why = f"Table {schema.name!r} is linked through other tables, and {name!r} is in Spark: links are followed"
+        why = f"Table {schema.name!r} is linked through other tables, but {name!r} is in Spark: links are followed only"
         if schema.related:
-            why = f"A condition looks up rows of another table, and {name!r} is in Spark: rows are looked up"
+            why = f"A condition looks up rows of another table, but {name!r} is in Spark: rows are looked up only"
         raise SchemaError(
-            f"{why} between files and databases that DuckDB reads, not in Spark.",
+            f"{why} between files and databases that DuckDB reads.",
             fix=f'write its rows as Parquet: source = "parquet:data/{name}.parquet" in schemas/{name}.toml',
         )
 

@@ -129,7 +129,7 @@ def find_source_parts(text: str, folder: Path, *, kind: str, table: str) -> Sour
 
     names = listing()
     if not names:
-        raise refused("names no files", f"put the parts into {inside}")
+        raise refused("does not name any files", f"put the parts into {inside}")
     if len(names) > MAX_PARTS:
         raise refused(f"names more than {MAX_PARTS:,} files", "write fewer, larger parts")
     others = [] if is_pattern else [name for name in names if not name.lower().endswith(SUFFIXES[family])]

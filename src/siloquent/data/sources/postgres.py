@@ -98,7 +98,9 @@ class PostgresTable:
         listed: Sequence[str] = (),
     ) -> None:
         if not inner:
-            raise SchemaError(f"The source of {table!r} names no table.", fix=f'source = "postgres:{name}#TABLE"')
+            raise SchemaError(
+                f"The source of {table!r} does not name a table.", fix=f'source = "postgres:{name}#TABLE"'
+            )
         schema, _, relation = inner.rpartition(".")
         self._dsn = read_connection_text(workspace, name, table=table)
         self._relation, self._limits = (schema or "public", relation), limits

@@ -32,7 +32,9 @@ def open_spark(where: str, master: str, *, table: str) -> SparkEngine:
         raise MissingExtra("spark", f"The source of {table!r}") from None
     parts = where.split(".")
     if not all(parts) or len(parts) > _NAME_PARTS:
-        raise SchemaError(f"The source of {table!r} names no table.", fix='source = "spark:CATALOGUE.DATABASE.TABLE"')
+        raise SchemaError(
+            f"The source of {table!r} does not name a table.", fix='source = "spark:CATALOGUE.DATABASE.TABLE"'
+        )
     session = _get_session(master)
     catalogue, database, relation = [""] * (_NAME_PARTS - len(parts)) + parts
     found = exp.table_(relation, db=database or None, catalog=catalogue or None, quoted=True)

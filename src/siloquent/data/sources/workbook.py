@@ -140,7 +140,7 @@ def refuse_damaged(table: str) -> Iterator[None]:
         raise
     except DocumentTooLarge as wrong:
         raise build_file_refusal(
-            table, f"is not a workbook that is read: {wrong}", "save its rows as CSV (UTF-8)"
+            table, f"cannot be read as a workbook: {wrong}", "save its rows as CSV (UTF-8)"
         ) from None
     except (MarkupError, OSError, EOFError, zlib.error, zipfile.BadZipFile, ValueError, KeyError):
         raise build_file_refusal(table, "is damaged: it is not a valid workbook", SAVE_AS_XLSX) from None

@@ -155,7 +155,7 @@ def plan(spec: DiscoverSpec, schema: TableSchema) -> DiscoverPlan:
         UnknownName: the column is not declared.
         RequestError: the column cannot be discovered, or the budget does not fit the account or finds nothing.
     """
-    raise RequestError(f"A discovery is a KeysSpec or BoundsSpec, not {type(spec).__name__}.")
+    raise RequestError(f"A discovery takes a KeysSpec or a BoundsSpec, not {type(spec).__name__}.")
 
 
 @plan.register

@@ -181,7 +181,9 @@ class _Column:
         notes = [self.stepped] if self.stepped else []
         if missed := [i for i, one in enumerate(self.intervals) if self.wanted is not None and one.error > self.wanted]:
             names = _name_groups(groups, missed)
-            notes.append(f"accuracy not met by {self.name} of {names}: the interval says how exact it is")
+            notes.append(
+                f"accuracy not met by {self.name} of {names}: its interval shows the accuracy that was reached"
+            )
         if empty := [i for i, one in enumerate(self.intervals) if not one.is_known]:
             names = _name_groups(groups, empty)
             notes.append(f"{self.name} of {names} has no value: by the noisy count, there may be no rows")

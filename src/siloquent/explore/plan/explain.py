@@ -285,8 +285,8 @@ def describe_rows_left_out(schema: TableSchema) -> list[str]:
         most = schema.declared.unit.max_rows
         rows = "1 row" if most == 1 else f"{most:,} rows"
         return [
-            f"one row for each {unit.of or unit.column}, computed from all its rows; a count above {most:,}, and a sum "
-            f"beyond what {rows} can have, count as that bound"
+            f"one row for each {unit.of or unit.column}, computed from all its rows; counts above {most:,}, and sums "
+            f"beyond what {rows} can add up to, count as that bound"
         ]
     rows = "1 row counts" if unit.max_rows == 1 else f"{unit.max_rows:,} rows count"
     return [f"of one {unit.of or unit.column}, at most {rows}; rows beyond that are left out"]

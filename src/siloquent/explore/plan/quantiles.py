@@ -195,7 +195,7 @@ def _find_least(most: Fraction, keeps: Callable[[Fraction], bool]) -> Fraction |
 def _require_ordered(attribute: Attribute) -> Attribute:
     if not (attribute.is_numeric or attribute.is_temporal):
         raise RequestError(
-            f"A quantile needs values in an order; {attribute.name!r} is {attribute.kind}.",
+            f"A quantile needs values in an order; {attribute.name!r} is of type {attribute.kind}.",
             fix=f"GROUP BY {quote_name(attribute.name)}, and ask COUNT(*)"
             if attribute.is_countable
             else "use another attribute",

@@ -29,7 +29,7 @@ from siloquent.schema import Attribute, Domain, TableSchema
 from siloquent.schema.attribute import MAX_FROM_ZERO, MAX_STEPS
 from siloquent.schema.unit_rows import UnitColumn, UnitRows
 
-_WITHIN = "a subquery by person"
+_WITHIN = "a per-person subquery"
 
 
 def extend_schema(query: Query, schema: TableSchema) -> TableSchema:
@@ -79,7 +79,7 @@ def _check_unit(query: Query, per_unit: PerUnit, schema: TableSchema) -> Attribu
     unit = schema.domain[schema.unit.column]
     if found is not unit and not _is_unit_of_joined(found, schema):
         raise RequestError(
-            f"Aggregates of a subquery's groups can be asked only by person: {found.name!r} does not name the persons "
+            f"Aggregates of a subquery's groups can be asked only per person: {found.name!r} does not name the persons "
             f"of {schema.name!r}, {unit.name!r} does.",
             fix=_suggest_unit(query, per_unit, found, unit),
         )
@@ -164,7 +164,9 @@ def _build_number(name: str, lo: int, hi: int) -> Attribute:
 def _build_extreme(value: UnitValue, argument: Attribute) -> Attribute:
     if not (argument.is_numeric or argument.is_temporal):
         what = render_aggregate(value.aggregate)
-        raise RequestError(f"{what} takes a number or a date; {argument.name!r} is {argument.kind}.", fix="COUNT(*)")
+        raise RequestError(
+            f"{what} takes a number or a date; {argument.name!r} is of type {argument.kind}.", fix="COUNT(*)"
+        )
     return replace(
         argument, name=value.name, null="cell", null_value=None, labels=(), function="", argument="", outside="clamp"
     )
@@ -173,7 +175,7 @@ def _build_extreme(value: UnitValue, argument: Attribute) -> Attribute:
 def _build_total(value: UnitValue, argument: Attribute, rows: int) -> Attribute:
     """Return the domain of a sum of at most ``rows`` numbers."""
     if not argument.is_numeric:
-        raise RequestError(f"SUM takes a number; {argument.name!r} is {argument.kind}.", fix="COUNT(*)")
+        raise RequestError(f"SUM takes a number; {argument.name!r} is of type {argument.kind}.", fix="COUNT(*)")
     assert isinstance(argument.lo, Decimal)
     assert isinstance(argument.hi, Decimal)
     with localcontext(prec=4 * MAX_DIGITS):

@@ -119,7 +119,7 @@ class Quantile(_OfAttribute):
 
 @dataclass(frozen=True, slots=True)
 class Extreme(_OfAttribute):
-    """MIN(attribute) or MAX(attribute): only of one unit's rows, in a subquery by person."""
+    """MIN(attribute) or MAX(attribute): only of one unit's rows, in a per-person subquery."""
 
     largest: bool = field(default=False, kw_only=True)
 

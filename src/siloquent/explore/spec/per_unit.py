@@ -1,4 +1,4 @@
-"""Subqueries by person: one row for each unit, with numbers computed from all its rows."""
+"""Per-person subqueries: one row for each unit, with numbers computed from all its rows."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class PerUnit:
         if self.where is not None:
             object.__setattr__(self, "where", normalize_predicate(self.where))
         if len(self.values) > MAX_VALUES:
-            raise RequestError(f"A subquery by person has at most {MAX_VALUES} columns.", fix="ask fewer")
+            raise RequestError(f"A per-person subquery has at most {MAX_VALUES} columns.", fix="ask fewer")
         names = [one.name.casefold() for one in self.values]
         twice = next(
             (one for one in (self.unit, *self.names) if [*names, self.unit.casefold()].count(one.casefold()) > 1), ""

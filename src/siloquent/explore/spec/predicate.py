@@ -212,7 +212,7 @@ def normalize_constant(constant: Constant) -> Constant:
         return int(constant) if constant == int(constant) else constant
     if isinstance(constant, str):
         if not _is_text(constant):
-            raise RequestError("A text contains a NUL character or a lone surrogate.")
+            raise RequestError("Text contains a NUL character or a lone surrogate.")
     elif isinstance(constant, datetime):
         if constant.tzinfo is not None:
             raise RequestError("Timestamps cannot have a time zone.", fix="TIMESTAMP '2024-01-31 10:30:00'")
@@ -234,6 +234,12 @@ def get_constant_type(constant: Constant) -> str:
         (date, "day"),
     )
     return next((name for kind, name in kinds if isinstance(constant, kind)), "null")
+
+
+def name_type(kind: str) -> str:
+    """Return the name of a constant's type, as in ``get_constant_type``, for a sentence: ``a boolean``."""
+    names = {"number": "a number", "truth": "a boolean", "day": "a date", "moment": "a datetime", "null": "NULL"}
+    return names.get(kind, kind)
 
 
 def negate(number: int | Decimal) -> int | Decimal:

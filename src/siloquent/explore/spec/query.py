@@ -63,7 +63,7 @@ class GroupBy:
         if len(self.sets) > MAX_SETS or len(set(self.sets)) != len(self.sets):
             raise RequestError(f"GROUP BY takes at most {MAX_SETS} different sets of keys.", fix="name fewer sets")
         if self.sets and {place for one in self.sets for place in one} != set(range(len(self.keys))):
-            raise RequestError("Each key of GROUP BY belongs to a set.", fix="GROUP BY ROLLUP (ward, sex)")
+            raise RequestError("Each GROUP BY key must belong to a set.", fix="GROUP BY ROLLUP (ward, sex)")
 
 
 @dataclass(frozen=True, slots=True)

@@ -133,9 +133,9 @@ def build_missing_bundle(folder: Path) -> WorkspaceError:
     near = sorted({str(found.parent) for place in places for found in place.glob(f"*/{BUNDLE}")})
     if not near:
         fix = run("federation request", "NAME", "--role", "KIND", "--owner", "OWNER", "--bundle", folder)
-        return WorkspaceError(f"{folder} holds no {BUNDLE}.", fix=fix)
+        return WorkspaceError(f"{folder} does not contain {BUNDLE}.", fix=fix)
     meant = next(iter(get_close_matches(str(folder), near, n=1)), near[0])
-    told = f"{folder} holds no {BUNDLE}. There are bundles in {', '.join(near[:MAX_NAMED])}."
+    told = f"{folder} does not contain {BUNDLE}. There are bundles in {', '.join(near[:MAX_NAMED])}."
     return WorkspaceError(told, fix=build_fix("the same command with ", UseOption("bundle", meant)))
 
 
@@ -239,7 +239,7 @@ def _read_identity(folder: Path) -> tuple[str, RoleKind]:
     except (KeyError, ValueError):
         raise SchemaError(f"{folder / BUNDLE} does not name a role.") from None
     if form != 1 or kind not in KINDS:
-        raise SchemaError(f"{folder / BUNDLE} is of another format.", fix="pip install --upgrade siloquent")
+        raise SchemaError(f"{folder / BUNDLE} has a different format.", fix="pip install --upgrade siloquent")
     return name, kind
 
 
@@ -252,7 +252,7 @@ def _check_belongs(bundle: Bundle) -> None:
     certificate = read_certificate_name(found)
     fits = {
         f"{TLS} is another role's": (certificate.kind, certificate.name) == (bundle.kind, bundle.name),
-        f"{TLS} is of another CA": is_issued_by(found, read_certificate(folder / CA)),
+        f"{TLS} was issued by another CA": is_issued_by(found, read_certificate(folder / CA)),
         f"{TLS} is not of {TLS_KEY}": read_key(read_small(folder / TLS_KEY)).public_key() == found.public_key(),
         f"the roster has another kind for {bundle.name}": role.kind == bundle.kind,
         f"the roster has other keys for {bundle.name}": (role.sign_key, role.seal_key)

@@ -170,7 +170,7 @@ def open_authority(folder: Path) -> Authority:
 
     if not (folder / CA_KEY).is_file():
         raise WorkspaceError(
-            f"{folder} holds no CA.",
+            f"{folder} does not contain a CA.",
             fix=build_fix(run("federation init", "FILE", "-o", "DIR"), ", then ", UseOption("ca", "DIR/ca")),
         )
     refuse_loose_modes(folder)
@@ -247,7 +247,7 @@ def read_offer(text: bytes, folder: Path) -> Roster:
     """Read and check the roster in a response or roster file without accepting it: its words are to be compared first.
 
     Raises:
-        NotAllowed: it is of another CA than the one accepted before, or older than the current roster.
+        NotAllowed: it was issued by another CA than the one accepted before, or older than the current roster.
         SchemaError: it is neither.
     """
     require_extra()

@@ -49,7 +49,7 @@ class RosterEntry:
         if self.kind not in KINDS:
             raise SchemaError(f"Role {self.name!r} is a {self.kind!r}, not one of {', '.join(KINDS)}.")
         if not isinstance(self.owner, str) or not 0 < len(self.owner) <= MAX_TEXT or not self.owner.isprintable():
-            told = f"Role {self.name!r} names no owner of 1 to {MAX_TEXT} printable characters."
+            told = f"Role {self.name!r} must name an owner of 1 to {MAX_TEXT} printable characters."
             raise SchemaError(told, fix=UseOption("owner", "North Clinic"))
         if not all(isinstance(key, str) and KEY.fullmatch(key) for key in (self.sign_key, self.seal_key)):
             raise SchemaError(f"Role {self.name!r} lacks a key of 32 bytes in hex.")
@@ -230,7 +230,7 @@ def _read(text: bytes) -> tuple[Roster, bytes]:
         document = parse(text.strip())
         body, signature = document["roster"], bytes.fromhex(document["signature"])
         if body["format"] != FORMAT or set(body) != {"format", "name", "relay", "version", "ca", "roles", "revoked"}:
-            raise SchemaError("The roster has another format.", fix="pip install --upgrade siloquent")
+            raise SchemaError("The roster has a different format.", fix="pip install --upgrade siloquent")
         roles = tuple(RosterEntry.from_json(entry) for entry in body["roles"])
         revoked = tuple(str(serial) for serial in body["revoked"])
         return Roster(body["name"], body["relay"], body["version"], body["ca"], roles, revoked), signature

@@ -59,7 +59,9 @@ class Invitation:
             and self.on_missing in ("wait", "abort")
         )
         if not good:
-            raise RequestError("An invitation names protocol, task, service, texts of some length and whole seconds.")
+            raise RequestError(
+                "An invitation must name its protocol, task and service, with non-empty texts and whole seconds."
+            )
 
     def to_json(self) -> dict[str, Any]:
         """Return the invitation as it is sealed and shown."""

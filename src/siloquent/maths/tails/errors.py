@@ -164,7 +164,7 @@ class ExponentialSelectTail:
 def compute_breaking_error(alpha: Fraction | float, grid: Fraction | int = 1) -> int:
     """Return m = floor(alpha / grid) + 1: the smallest whole error, in steps of ``grid``, above alpha."""
     if not math.isfinite(alpha) or alpha <= 0:
-        raise RequestError(f"An error bound is a positive number, not {alpha}.", fix="ask for ERROR above zero")
+        raise RequestError(f"An error bound must be a positive number, not {alpha}.", fix="ask for ERROR above zero")
     return math.floor(Fraction(alpha) / Fraction(grid)) + 1
 
 

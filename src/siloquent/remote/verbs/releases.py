@@ -102,7 +102,7 @@ class ReleaseVerbs(ApiClient):
             raise
         told = build_release_document(read_manifest(folder))
         if any(found.get(name) != value for name, value in told.items()):
-            raise ReleaseError(f"The {MANIFEST} of {release} is not what the server says.", fix="do not use it")
+            raise ReleaseError(f"The {MANIFEST} of {release} does not match the server's.", fix="do not use it")
         return found
 
     @verb
@@ -175,7 +175,7 @@ def _download(face: ApiClient, release: str, file: str, target: Path, sha256: st
             building.flush()
             if sha256 is not None and (yield from run_work(partial(_compute_digest, building.name))) != sha256:
                 raise ReleaseError(
-                    f"{file} is not what the manifest of {release} says.", fix="do not use it; fetch again"
+                    f"{file} does not match the manifest of {release}.", fix="do not use it; fetch again"
                 )
             os.link(building.name, target)  # refuses an existing name
             target.chmod(0o666 & ~_read_umask())

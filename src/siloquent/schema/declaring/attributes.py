@@ -37,7 +37,7 @@ def declare_attribute(
     >>> declare_attribute("age", "0..120").hi
     Decimal('120')
     >>> print(declare_attribute("age", "0..120"))
-    age: 0..120; beyond counts as the bound; without empty cells
+    age: 0..120; values beyond count as the bound; without empty cells
     """
     require_type("name", name, str, '"age"')
     require_type("meaning", meaning, (str, list, tuple), '"0..120", or ["F", "M"]')

@@ -231,7 +231,7 @@ def _refuse_both(argument: str, **others: object) -> None:
 def _say_meaning(draft: TableDraft, name: str, meant: Meant) -> TableDraft:
     """Take in the meaning of the columns that ``name`` names."""
     if not isinstance(name, str):
-        raise RequestError(f"A column's name is a text, not {type(name).__name__}.", fix='{"age": "0..120"}')
+        raise RequestError(f"A column's name must be a string, not {type(name).__name__}.", fix='{"age": "0..120"}')
     subject = quote_text(name) if name in {column.name for column in draft.columns} else name
     if isinstance(meant, str):
         return say_columns(draft, f"{subject} = {meant}")
@@ -241,7 +241,7 @@ def _say_meaning(draft: TableDraft, name: str, meant: Meant) -> TableDraft:
         return set_meanings(draft, {column.name: copied for column in chosen or ()})
     if not isinstance(meant, Sequence):
         raise RequestError(
-            f"The meaning of {name!r} is a text, a list of values or an Attribute, not {type(meant).__name__}.",
+            f"The meaning of {name!r} must be a string, a list of values or an Attribute, not {type(meant).__name__}.",
             fix='"0..120", or ["F", "M"]',
         )
     if not all(isinstance(value, str) for value in meant):

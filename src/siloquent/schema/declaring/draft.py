@@ -136,7 +136,7 @@ def say_columns(draft: TableDraft, text: str, asked: Iterable[ColumnHeader] = ()
             continue
         named, said = split_statement(statement, draft.columns, draft.rest_columns)
         if named is None and not asked:
-            raise RequestError(f"{quote_short(said)} names no column.", fix="COLUMN = 0..120")
+            raise RequestError(f"{quote_short(said)} does not name a column.", fix="COLUMN = 0..120")
         chosen = asked if named is None else named
         found = {column.name: parse_meaning(said, column, draft.find_list) for column in chosen}
         draft = set_meanings(draft, found)
@@ -228,7 +228,7 @@ def _parse_choice(text: str, key: str, choices: tuple[str, ...]) -> str:
     folded = re.sub(r"[\s_/]+", "-", text.strip().casefold())
     if folded and folded not in choices:
         near = get_close_matches(folded, choices, n=1) or [choices[0]]
-        raise RequestError(f"{key} is {' or '.join(choices)}, not {quote_short(text)}.", fix=near[0])
+        raise RequestError(f"{key} must be {' or '.join(choices)}, not {quote_short(text)}.", fix=near[0])
     return folded or choices[0]
 
 
@@ -319,7 +319,7 @@ def _parse_amount(text: str, key: str) -> str:
         text = text.replace(",", ".")
         raise RequestError(f"{key} has a decimal point. Did you mean {text}?", fix=text)
     if not _AMOUNT.fullmatch(text) or len(text) > 30 or not float(text) > 0:
-        raise RequestError(f"{key} is a number above 0, such as 1 or 0.5, not {quote_short(text)}.", fix="1")
+        raise RequestError(f"{key} must be a number above 0, such as 1 or 0.5, not {quote_short(text)}.", fix="1")
     return text
 
 

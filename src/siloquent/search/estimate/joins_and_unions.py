@@ -165,7 +165,7 @@ def find_both(
         r2=last,
         candidates=looked_at,
         notes=(
-            *(() if chosen else ("no augmentation surely helps",)),
+            *(() if chosen else ("no augmentation is certain to help",)),
             *notes,
             *(() if isinstance(final, LocalRows) else describe_kind(spec.model)),
         ),

@@ -102,7 +102,7 @@ def find_joins(
     if not isinstance(whole, LocalRows):  # own rows are fitted exactly
         notes += describe_kind(spec.model)
     if not chosen:
-        notes.insert(0, "no augmentation surely helps")
+        notes.insert(0, "no augmentation is certain to help")
     return SearchResult(
         table=spec.table,
         scoring=spec.scoring,
@@ -245,7 +245,7 @@ def find_unions(
         base_r2=base,
         r2=_compute_quality(now, tested),
         candidates=len(fitting),
-        notes=(*(() if chosen else ("no augmentation surely helps",)), *words),
+        notes=(*(() if chosen else ("no augmentation is certain to help",)), *words),
     )
 
 

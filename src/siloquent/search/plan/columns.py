@@ -32,7 +32,7 @@ def build_feature(attribute: Attribute, *, indicator: bool = False) -> Feature:
     """Build a feature from one attribute."""
     if not attribute.is_countable or attribute.is_temporal:
         raise SchemaError(
-            f"Attribute {attribute.name!r} is {attribute.kind}; features are numbers, booleans and categories.",
+            f"Attribute {attribute.name!r} is of type {attribute.kind}; features are numbers, booleans and categories.",
             fix="derive a number from it in the table file, such as its year or length",
         )
     if attribute.steps < 2:
@@ -72,7 +72,8 @@ def build_join_key(key: KeyOf, schema: TableSchema) -> JoinKey:
 def _build_key_part(attribute: Attribute) -> KeyPart:
     if not attribute.is_countable:
         raise SchemaError(
-            f"The key {attribute.name!r} is {attribute.kind}, whose values are not declared and would reveal rows.",
+            f"The key {attribute.name!r} is of type {attribute.kind}, whose values are not declared "
+            "and would reveal rows.",
             fix=f'type = "category" with values = [...] for the attribute "{attribute.name}"',
         )
     more = attribute.size - attribute.steps

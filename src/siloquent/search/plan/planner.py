@@ -295,7 +295,7 @@ def _add_notes(made: OfferPlan) -> OfferPlan:
     """Add notes on the plan's limitations, from public facts, so that they are known before anything is spent."""
     notes, size = [], made.schema.size_hint
     if size is None:
-        return replace(made, notes=("how exact this will be is not known beforehand: the table file has no size_hint",))
+        return replace(made, notes=("the accuracy is not known beforehand: the table file has no size_hint",))
     for key in made.keys:
         rows = max(size / key.cells, 1)
         error = made.compute_mean_error(rows)

@@ -48,7 +48,7 @@ def check_job(person: Principal, task: str, spec: Mapping[str, Any]) -> None:
             422, "request_invalid", "A job's spec must name a table that you may use.", fix='"table": "visits"'
         )
     if named := sorted(set(FILES) & set(spec)):
-        detail = f"A job's spec names no file of the server: {named[0]!r} is for its command line."
+        detail = f"A job's spec cannot name a file of the server: {named[0]!r} is for its command line."
         raise Refused(422, "request_invalid", detail, fix=f"omit {named[0]}")
     read_spec(task, spec)
 

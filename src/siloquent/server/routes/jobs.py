@@ -44,7 +44,7 @@ async def create_job(request: Request, body: JobBody, person: CurrentUser) -> Re
 
 @router.post("/jobs/prices")
 async def price_job(request: Request, body: JobPriceBody, person: CurrentUser) -> dict[str, Any]:
-    """Price a job before it runs, and say how exact it would be. Does not read data; free."""
+    """Price a job before it runs, and state how accurate it would be. Does not read data; free."""
     if isinstance(table := body.spec.get("table"), str):
         require_table(person, table)
     house = get_app_state(request)

@@ -202,6 +202,6 @@ def compose_discovery(table: str, fields: Mapping[str, str]) -> dict[str, Any]:
     for key in ("at_least", "keys_each"):
         if key in said:
             if not (said[key].isascii() and said[key].isdigit() and len(said[key]) < 12):
-                raise RequestError(f"{key.replace('_', ' ')} is a whole number, not {said[key][:40]!r}.", fix="20")
+                raise RequestError(f"{key.replace('_', ' ')} must be a whole number, not {said[key][:40]!r}.", fix="20")
             spec[key] = int(said[key])
     return spec | {key: said[key] for key in ("delta", "name") if key in said}

@@ -151,7 +151,7 @@ def build_agreed_feature(schema: TableSchema, name: str) -> Attribute:
     attribute = _strip_attribute(schema.domain[name])
     if not (attribute.is_numeric or attribute.kind in ("category", "boolean")):
         raise SchemaError(
-            f"Attribute {attribute.name!r} is {attribute.kind}; features are numbers, categories and booleans.",
+            f"Attribute {attribute.name!r} is of type {attribute.kind}; features are numbers, categories and booleans.",
             fix="a derived attribute, such as its year or its length",
         )
     if not attribute.is_numeric:
@@ -176,7 +176,9 @@ def build_agreed_label(schema: TableSchema, name: str) -> Attribute:
     if label.is_numeric:
         return _add_equal_bins(replace(label, edges=()), BUCKETS)
     if label.kind not in ("category", "boolean"):
-        raise SchemaError(f"The label {label.name!r} is {label.kind}; it must be a category, a boolean or a number.")
+        raise SchemaError(
+            f"The label {label.name!r} is of type {label.kind}; it must be a category, a boolean or a number."
+        )
     if not 2 <= label.steps <= MAX_BINS:
         raise SchemaError(f"The label {label.name!r} has {label.steps} values; it must have 2 to {MAX_BINS}.")
     return label

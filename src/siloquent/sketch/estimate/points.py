@@ -46,7 +46,7 @@ def build_point_array(plan: HashPlan, points: Any) -> Floats:
         raise RequestError(f"Points have {d} numbers each ({names}); these have shape {array.shape}.")
     bad = np.flatnonzero(np.isnan(array).any(axis=1))
     if len(bad):
-        raise RequestError(f"Point {int(bad[0])} holds a NaN.", fix="omit the point, or fill in the value")
+        raise RequestError(f"Point {int(bad[0])} contains NaN.", fix="omit the point, or fill in the value")
     return array
 
 

@@ -30,7 +30,8 @@ def build_hashed_features(spec: SketchSpec, schema: TableSchema) -> tuple[tuple[
     for attribute in declared:
         if attribute.kind not in ("boolean", "category"):
             raise SchemaError(
-                f"Attribute {attribute.name!r} is {attribute.kind}; sets are made of booleans and categories, of one "
+                f"Attribute {attribute.name!r} is of type {attribute.kind}; sets are made of "
+                "booleans and categories, of one "
                 "text's words, or of a group's values.",
                 fix=f'group = "..." with features = ["{attribute.name}"]',
             )
@@ -43,7 +44,7 @@ def _build_number_feature(spec: SketchSpec, attribute: Attribute, i: int) -> Has
         return _build_discrete_feature(attribute)
     if not (attribute.is_numeric or attribute.is_temporal or attribute.kind == "boolean"):
         raise SchemaError(
-            f"Attribute {attribute.name!r} is {attribute.kind}, which has no finite domain of numbers.",
+            f"Attribute {attribute.name!r} is of type {attribute.kind}, which has no finite domain of numbers.",
             fix="name integer, real, date or boolean features; the kernel jaccard compares texts and categories",
         )
     if attribute.is_numeric:
@@ -88,7 +89,7 @@ def list_labels(spec: SketchSpec, schema: TableSchema) -> tuple[object, ...]:
         return ()
     attribute = schema.domain[spec.label]
     if attribute.kind not in ("category", "boolean"):
-        raise SchemaError(f"The label {spec.label!r} is {attribute.kind}; it must be a category or a boolean.")
+        raise SchemaError(f"The label {spec.label!r} is of type {attribute.kind}; it must be a category or a boolean.")
     return tuple(attribute.label(place) for place in range(attribute.steps))
 
 

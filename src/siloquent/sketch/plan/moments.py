@@ -75,7 +75,7 @@ def plan_moments(spec: MomentsSpec, schema: TableSchema) -> MomentsPlan:
     attributes = [schema.domain[name] for name in (*spec.features, spec.target)]
     for attribute in attributes:
         if not (attribute.is_numeric or attribute.kind == "boolean"):
-            raise SchemaError(f"Attribute {attribute.name!r} is {attribute.kind}; a regression takes numbers.")
+            raise SchemaError(f"Attribute {attribute.name!r} is of type {attribute.kind}; a regression takes numbers.")
     radius, all_steps = spec.radius or math.sqrt(len(attributes)), tuple(attribute.steps for attribute in attributes)
     quanta, parameters, event = _find_finest_steps(spec, schema, all_steps, radius)
     numeric = [a.is_numeric for a in attributes]

@@ -95,7 +95,7 @@ def build_shared_axes(left: Attribute, right: Attribute) -> tuple[Axis, Axis]:
         )
         firsts = [int(part / unit) for part in parts]
         if max(abs(firsts[0] + left.steps * firsts[1]), abs(firsts[2] + right.steps * firsts[3])) >= 2**60:
-            raise _build_incomparable_error(left, right, "their grids have no common step that whole numbers can count")
+            raise _build_incomparable_error(left, right, "their grids have no common step that fits whole numbers")
         return _build_line(left, firsts[0], firsts[1]), _build_line(right, firsts[2], firsts[3])
     if left.is_temporal and right.is_temporal:
         return _build_line(left, *left.moments[:2]), _build_line(right, *right.moments[:2])

@@ -150,7 +150,7 @@ def _build_expression_key(expression: Expression, attribute: Attribute) -> Group
 
 def _build_range_key(workload: Ranges, attribute: Attribute) -> GroupKey:
     if not attribute.is_numeric:
-        raise RequestError(f"{workload.shape.upper()} takes a number; {attribute.name!r} is {attribute.kind}.")
+        raise RequestError(f"{workload.shape.upper()} takes a number; {attribute.name!r} is of type {attribute.kind}.")
     count = math.ceil((Fraction(workload.hi) - Fraction(workload.lo)) / Fraction(workload.width))
     edges = [min(workload.lo + i * workload.width, workload.hi) for i in range(count + 1)]
     lo, grid = Fraction(attribute.lo), Fraction(attribute.grid)  # type: ignore[arg-type]

@@ -56,6 +56,7 @@ from siloquent.explore.spec.predicate import (
     Like,
     Through,
     Value,
+    name_type,
 )
 from siloquent.schema import Attribute
 
@@ -91,7 +92,7 @@ def evaluate_expression(
     """
     if not attribute.is_countable:
         raise RequestError(
-            f"Attribute {attribute.name!r} is {attribute.kind}: it cannot be used in a condition or an answer.",
+            f"Attribute {attribute.name!r} is of type {attribute.kind}: it cannot be used in a condition or an answer.",
             fix="use a derived attribute",
         )
     return _evaluate(expression, _require_cells(attribute, places))
@@ -150,7 +151,7 @@ def _(expression: Value, cells: Cells) -> Values:
 def _(expression: Arithmetic, cells: Cells) -> Values:
     left, right = _evaluate(expression.left, cells), _evaluate(expression.right, cells)
     if (left.kind, right.kind) != ("number", "number"):
-        raise RequestError(f"{expression.op} takes numbers, not {left.kind} and {right.kind}.")
+        raise RequestError(f"{expression.op} takes numbers, not {name_type(left.kind)} and {name_type(right.kind)}.")
     return compute_arithmetic(expression.op, left, right)
 
 
@@ -164,10 +165,12 @@ def _(expression: Call, cells: Cells) -> Values:
     if expression.function in _OF_NUMBERS and inner.kind == "number":
         return _OF_NUMBERS[expression.function](inner)
     if expression.function in _OF_NUMBERS:
-        raise RequestError(f"{expression.function} takes a number, not a {inner.kind}.")
+        raise RequestError(f"{expression.function} takes a number, not {name_type(inner.kind)}.")
     wanted, result, function = CALLS[expression.function]
     if inner.kind not in wanted:
-        raise RequestError(f"{expression.function} takes a {' or '.join(wanted)}, not a {inner.kind}.")
+        raise RequestError(
+            f"{expression.function} takes {' or '.join(map(name_type, wanted))}, not {name_type(inner.kind)}."
+        )
     return Values(function(inner.data), inner.known, result)
 
 
@@ -190,12 +193,12 @@ def _evaluate_parametric(call: Call, inner: Values) -> Values:
         return round_to_places(inner, constants[0])
     if call.function == "substring":
         if inner.kind != "text" or not all(isinstance(one, int) for one in constants):
-            raise RequestError("substring takes a text and whole numbers.", fix="substring(ward, 1, 2)")
+            raise RequestError("substring takes text and whole numbers.", fix="substring(ward, 1, 2)")
         start, *length = constants
         texts = [cut_text(text, start, *(length or [None])) for text in inner.data]  # type: ignore[arg-type]
         return Values(np.array(texts, dtype=object), inner.known, "text")
     if inner.kind not in ("day", "moment"):
-        raise RequestError(f"{call.function} takes a date, not a {inner.kind}.")
+        raise RequestError(f"{call.function} takes a date, not {name_type(inner.kind)}.")
     if call.function == "strftime":
         return Values(format_dates(inner.data, constants[0]), inner.known, "text")
     unit = require_unit(constants[-1])
@@ -288,7 +291,9 @@ def check_comparable(left: Values, right: Values, op: str) -> None:
         RequestError: they cannot be compared.
     """
     if left.kind != right.kind and not {left.kind, right.kind} <= {"day", "moment"}:
-        raise RequestError(f"A {left.kind} cannot be compared with a {right.kind}.", fix=_suggest_cast(left, right))
+        raise RequestError(
+            f"Cannot compare {name_type(left.kind)} with {name_type(right.kind)}.", fix=_suggest_cast(left, right)
+        )
     if left.kind == "truth" and op not in ("=", "!="):
         raise RequestError("A boolean can only be compared with = or !=.")
 

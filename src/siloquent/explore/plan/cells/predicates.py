@@ -200,7 +200,7 @@ def _build_summed(aggregate: Aggregate, domain: Domain) -> SummedAttribute | Non
     assert isinstance(aggregate, (Sum, Moment))  # all others are computed from these
     attribute, power = domain[aggregate.attribute], aggregate.power if isinstance(aggregate, Moment) else 1
     if not attribute.is_numeric or attribute.grid is None or attribute.lo is None:
-        raise RequestError(f"SUM takes a number; {attribute.name!r} is {attribute.kind}.")
+        raise RequestError(f"SUM takes a number; {attribute.name!r} is of type {attribute.kind}.")
     computed = None if attribute.computed is None else attribute
     if power == 0:
         return SummedAttribute(attribute.name, Fraction(1), 0, 1, 1, power=0, computed=computed)

@@ -32,7 +32,7 @@ def plan_column(attribute: Attribute, cells: Range) -> PlannedValue:
     """
     if not attribute.is_countable:
         raise RequestError(
-            f"Attribute {attribute.name!r} is {attribute.kind}: it cannot be used in a condition or an answer.",
+            f"Attribute {attribute.name!r} is of type {attribute.kind}: it cannot be used in a condition or an answer.",
             fix="use a derived attribute",
         )
     null = attribute.size - 1 if attribute.null == "cell" else _NEVER

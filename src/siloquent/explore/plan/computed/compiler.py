@@ -64,6 +64,7 @@ from siloquent.explore.spec.predicate import (
     Predicate,
     Value,
     find_truth,
+    name_type,
 )
 from siloquent.schema import Domain
 from siloquent.schema.computed import (
@@ -128,7 +129,7 @@ class Compiler:
         if call.function == "round" and inner.kind == "truth":  # a cast: TRUE is 1
             return replace(inner, kind="number")
         if inner.kind != "number":
-            raise RequestError(f"{call.function} takes a number, not a {inner.kind}.")
+            raise RequestError(f"{call.function} takes a number, not {name_type(inner.kind)}.")
         if call.more:
             (places,) = call.more
             if not isinstance(places, Value) or not isinstance(places.value, int) or abs(places.value) > MAX_PLACES:
@@ -195,7 +196,9 @@ class Compiler:
         if (left.kind, expression.op, right.kind) == ("day", "-", "day"):
             return subtract_days(left, right)
         if (left.kind, right.kind) != ("number", "number"):
-            raise RequestError(f"{expression.op} takes numbers, not {left.kind} and {right.kind}.")
+            raise RequestError(
+                f"{expression.op} takes numbers, not {name_type(left.kind)} and {name_type(right.kind)}."
+            )
         is_nullable = left.is_nullable or right.is_nullable
         if expression.op == "/":
             try:
@@ -230,7 +233,7 @@ class Compiler:
         text = render_expression(call)
         values = [self.plan_value(one) for one in (call.argument, *call.more)]
         if wrong := [value.kind for value in values if value.kind not in ("text", "null")]:
-            raise RequestError(f"concat takes texts, not a {wrong[0]}.", fix="concat(ward, '-', sex)")
+            raise RequestError(f"concat takes text, not {name_type(wrong[0])}.", fix="concat(ward, '-', sex)")
         found = plan_text("")
         for value in values:
             if value.is_nullable:

@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 
 from siloquent.errors import RequestError
-from siloquent.explore.spec.predicate import CompareOp
+from siloquent.explore.spec.predicate import CompareOp, name_type
 from siloquent.schema.computed import Combine, Comparison, Fixed, Node, Opposite, Recode, Scale
 
 Kind = Literal["number", "text", "truth", "day", "moment", "null"]
@@ -109,7 +109,9 @@ def unify(values: Sequence[PlannedValue], text: str) -> list[PlannedValue]:
         kinds = {value.kind for value in values} - {"null"}
     if len(kinds) > 1 and not kinds <= {"day", "moment"}:
         one, other = sorted(kinds)[:2]
-        raise RequestError(f"{text[:200]} mixes a {one} with a {other}.", fix="use values of one type")
+        raise RequestError(
+            f"{text[:200]} mixes {name_type(one)} with {name_type(other)}.", fix="use values of one type"
+        )
     if not kinds:
         raise RequestError(f"{text[:200]} is always NULL.", fix="give at least one value")
     kind = "moment" if "moment" in kinds else kinds.pop()

@@ -186,7 +186,7 @@ def read_interval_seconds(cursor: Cursor) -> int:
     number, unit = _read_interval(cursor)
     seconds = {"week": 604_800, "day": 86_400, "hour": 3_600, "minute": 60, "second": 1}.get(unit)
     if seconds is None:
-        raise SyntaxProblem("A difference is compared with days, hours, minutes or seconds", position=start)
+        raise SyntaxProblem("A difference can be compared only with days, hours, minutes or seconds", position=start)
     return number * seconds
 
 

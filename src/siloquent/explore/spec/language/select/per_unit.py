@@ -1,4 +1,4 @@
-"""Subqueries by person, as parsed: their columns and conditions; aggregates of their rows are the query itself."""
+"""Per-person subqueries, as parsed: their columns and conditions; aggregates of their rows are the query itself."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _KEY = (
     "Aggregates of a subquery's groups can be asked only if the subquery has one row for each person: grouped by the "
     "attribute that names the persons, and by no other key."
 )
-_VALUES = "A subquery by person has the columns COUNT, SUM, MIN, MAX and COUNT(DISTINCT ...) of attributes."
-_JOINED = "A subquery by person takes one table."
+_VALUES = "The columns of a per-person subquery must be COUNT, SUM, MIN, MAX or COUNT(DISTINCT ...) of attributes."
+_JOINED = "A per-person subquery takes one table."
 _FUNCTIONS = ("round", "floor", "ceil", "abs", "sign", "coalesce", "nullif", "greatest", "least")
 
 
@@ -101,6 +101,6 @@ def _convert(value: Derived, names: Sequence[str]) -> Expression:
         places = [Value(value.decimals)] if value.name == "round" and value.decimals else []
         return Call(value.name, first, (*more, *places))
     raise RequestError(
-        "HAVING of a subquery by person takes comparisons of its columns.",
+        "HAVING of a per-person subquery can only compare its columns.",
         fix=f"WHERE in the outer query, of {', '.join(map(quote_name, names))}",
     )

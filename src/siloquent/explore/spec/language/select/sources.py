@@ -32,7 +32,8 @@ from siloquent.explore.spec.query import Join
 
 _ONLY_ROWS = Refusal(
     "A subquery can only choose rows and columns of one table.",
-    "ask the inner query by itself, with its own ERROR; or keep SELECT * FROM visits WHERE ward IS NOT NULL in it",
+    "ask the inner query by itself, with its own ERROR; or use SELECT * FROM visits WHERE ward IS NOT NULL as the "
+    "subquery",
 )
 _ROW_COLUMNS = Refusal("A subquery returns attributes, and expressions of them with a name.", "age // 10 AS decade")
 

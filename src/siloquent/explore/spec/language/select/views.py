@@ -158,7 +158,7 @@ class GroupedView:
         for known, value in self.values.items():
             if known.casefold() == name.casefold():
                 return value
-        raise self._build_refusal(f"{name[:40]!r} is not a value of the subquery's groups.")
+        raise self._build_refusal(f"{name[:40]!r} is not a column of the subquery.")
 
     def keep(self, predicate: Predicate) -> list[Kept]:
         """Return a condition on the columns as conditions on released values, joined by AND.
