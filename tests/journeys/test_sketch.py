@@ -200,7 +200,7 @@ REFUSED: dict[str, tuple[tuple[str, ...], str, int]] = {
     "epsilon that is no number": ((*BUILD[:8], "much", "--yes"), "is not a number", 2),
     "a bandwidth of 0": ((*BUILD, "--bandwidth", "0", "--yes"), "bandwidth must be", 2),
     "more than the budget": ((*BUILD[:8], "50", "--yes"), "has", 3),
-    "a text as a number": ((*BUILD[:4], "note", *BUILD[5:], "--yes"), "'note' is text", 2),
+    "a text as a number": ((*BUILD[:4], "note", *BUILD[5:], "--yes"), "'note' is of type text", 2),
     "a price above the limit": ((*BUILD, "--max-cost", "0.000001"), "more than the 0.000001", 2),
     "more counters than fit": ((*BUILD[:10], "65536", "--kernel", "laplacian", "--yes"), "--rows 8192", 2),
     "rows that are no power of two": ((*BUILD[:10], "100", "--yes"), "--rows 64", 2),

@@ -57,7 +57,7 @@ def compute_digests(
 
 
 def load_declaration(session: WorkspaceSession, table: str) -> TableSchema:
-    """Return the declaration of ``table``, also if a released domain that it uses is lost.
+    """Return the declaration of ``table``, even if a released domain that it uses is lost.
 
     Raises:
         As ``session.schema``, but for lost domains.

@@ -289,7 +289,7 @@ class SessionAccounts:
         newest = self._find_newest_epoch(schema.payer)
         if newest is None:
             raise RequestError(
-                f"Nothing was charged to {name} yet: a new epoch is not needed, and everything can be declared anew.",
+                f"Nothing was charged to {name} yet: no new epoch is needed, and everything can still be redeclared.",
                 fix=run("check", name),
             )
         known = self._find_account(schema.account)

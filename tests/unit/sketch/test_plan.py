@@ -113,10 +113,10 @@ def test_a_sketch_that_noise_would_drown_says_so_beforehand() -> None:
 
 BAD: dict[str, tuple[dict[str, object], type[SiloquentError], str]] = {
     "an attribute that was never declared": ({"features": ("z",)}, UnknownName, "No attribute named 'z'"),
-    "a text as a number": ({"features": ("x", "line")}, SchemaError, "'line' is of type text, which has no finite domain"),
-    "an id as a number": ({"features": ("person",)}, SchemaError, "'person' is id"),
-    "numbers as a set": ({"features": ("x",), "kernel": Jaccard()}, SchemaError, "'x' is of type real; sets are made of"),
-    "a label without classes": ({"label": "item"}, SchemaError, "label 'item' is integer"),
+    "a text as a number": ({"features": ("x", "line")}, SchemaError, "of type text, which has no finite domain"),
+    "an id as a number": ({"features": ("person",)}, SchemaError, "'person' is of type id"),
+    "numbers as a set": ({"features": ("x",), "kernel": Jaccard()}, SchemaError, "of type real; sets are made of"),
+    "a label without classes": ({"label": "item"}, SchemaError, "label 'item' is of type integer"),
     "a group that is no unit": (
         {"features": ("item",), "kernel": Jaccard(), "group": "kind"}, SchemaError, "column of the table's unit",
     ),

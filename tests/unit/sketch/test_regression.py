@@ -176,7 +176,7 @@ def test_noise_alone_gives_small_weights() -> None:
 
 def test_what_is_no_regression_is_refused(tmp_path: Path) -> None:
     opened = session(tmp_path)
-    with pytest.raises(SchemaError, match="'kind' is category"):
+    with pytest.raises(SchemaError, match="'kind' is of type category"):
         regress(opened, wanted(features=("kind",)))
     for wrong in ({"features": ()}, {"target": "x"}, {"radius": 0.0}, {"radius": float("nan")}):
         with pytest.raises(RequestError):

@@ -128,7 +128,7 @@ def _confirm_offer(
 ) -> bool:
     """Return whether the price may be paid, after printing the plan's notes."""
     planned = prepared.plan
-    for note in planned.notes:  # whether it can work is printed before payment, also without a confirmation
+    for note in planned.notes:  # whether it can work is printed before payment, even without a confirmation
         options.screen.warn(clean_lines(note))
     price = price_words(planned)
     what = f"A release of {planned.schema.name}'s sums costs {price}. Using it is free."

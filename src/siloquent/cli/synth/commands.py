@@ -125,7 +125,7 @@ def run(
         key = create_key() if key is None else key
         prepared = session.synth.prepare(asked, key=key)
         planned = prepared.plan
-        for note in planned.notes:  # whether it can work is printed before payment, also without a confirmation
+        for note in planned.notes:  # whether it can work is printed before payment, even without a confirmation
             options.screen.warn(clean_lines(note))
         price = price_words(planned)
         what = f"A synthetic {asked.table} costs {price}. Further rows from it are free."

@@ -167,7 +167,7 @@ def _choose_codec(file: TextFile, encoding: str, has_header: bool, table: str) -
     try:
         first = file.read_first(4)
     except (OSError, EOFError, zlib.error, zipfile.BadZipFile, NotImplementedError, RuntimeError):
-        raise build_file_refusal(table, "cannot be unpacked", "pack it anew") from None
+        raise build_file_refusal(table, "cannot be unpacked", "compress it again") from None
     marks = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
     found = marks.get(first[:2], "")
     if encoding == UTF8 and has_header and (found or b"\0" in first[:2]):
@@ -190,7 +190,7 @@ def _check_gzip(path: str, size: int, table: str) -> None:
                 if unpacked > most:
                     raise _build_bomb_refusal(table)
     except (OSError, EOFError, zlib.error):
-        raise build_file_refusal(table, "cannot be unpacked", "pack it anew: gzip FILE.csv") from None
+        raise build_file_refusal(table, "cannot be unpacked", "compress it again: gzip FILE.csv") from None
 
 
 def _build_bomb_refusal(table: str) -> SchemaError:
@@ -228,7 +228,7 @@ def find_member(path: str, member: str, size: int, *, table: str) -> str:
             for _ in _read_member(archive, found):
                 pass
         except (OSError, EOFError, zlib.error, zipfile.BadZipFile):
-            raise build_file_refusal(table, "cannot be unpacked", "pack it anew") from None
+            raise build_file_refusal(table, "cannot be unpacked", "compress it again") from None
         return found.filename
 
 
@@ -259,13 +259,13 @@ def open_archive(path: str, size: int, *, table: str) -> zipfile.ZipFile:
     if any(one.flag_bits & 1 for one in infos):
         refusal = build_file_refusal(table, "is protected by a password", "pack it without one")
     elif any(one.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) for one in infos):
-        refusal = build_file_refusal(table, "is packed in a way that is not read; only deflate is", "pack it anew")
+        refusal = build_file_refusal(table, "is packed in a way that is not read; only deflate is", "compress it again")
     elif len(infos) > MAX_MEMBERS:
         refusal = build_file_refusal(table, f"has more than {MAX_MEMBERS:,} members", "pack its rows alone")
     elif sum(one.file_size for one in infos) > max(MAX_UNPACKED, size * MAX_RATIO):
         refusal = _build_bomb_refusal(table)
     elif sum(one.compress_size for one in infos) > size:
-        refusal = build_file_refusal(table, "has members that overlap", "pack it anew")
+        refusal = build_file_refusal(table, "has members that overlap", "compress it again")
     if refusal is not None:
         archive.close()
         raise refusal

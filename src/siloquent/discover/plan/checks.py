@@ -111,9 +111,13 @@ def require_hope(
     size, sure = schema.size_hint, compute_sure_count(threshold, math.sqrt(get_variance(amount)))
     if size is None or sure <= size:
         return
-    finds = "nothing would be found" if threshold > size else "not even a value of all of them would surely be found"
+    finds = (
+        "nothing would be found"
+        if threshold > size
+        else "not even a value shared by all of them would be reliably found"
+    )
     raise RequestError(
-        f"With this budget a key must be shared by about {threshold:,} units, or {sure:,} to be surely found, and "
+        f"With this budget a key must be shared by about {threshold:,} units, or {sure:,} to be reliably found, and "
         f"{schema.name!r} has about {size:,} rows: {finds}.",
         fix=_suggest_enough(spec, schema, size, amount, get_variance),
     )

@@ -87,7 +87,7 @@ class KeysPlan(Readable):
             return ""
         part = f"{math.ceil(100 * self.sure_from / size)} % of them" if self.sure_from <= size else "nearly all"
         few = " So at most one value is." if 2 * self.sure_from > size * self.spec.keys_each else ""
-        return f"{self.spec.table} has about {size:,} rows: only values that {part} share are surely found.{few}"
+        return f"{self.spec.table} has about {size:,} rows: only values shared by {part} are reliably found.{few}"
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

@@ -98,7 +98,7 @@ class Evaluator:
     def _evaluate_mean(self, value: Operation, row: Sequence[Range]) -> Range | None:
         """Evaluate SUM(a) / COUNT(a) of the same rows within the bounds of ``a``; None for other expressions.
 
-        As for AVG, the declared bounds hold whatever the noise, also if the count may be 0.
+        As for AVG, the declared bounds hold whatever the noise, even if the count may be 0.
         """
         if value.op != "/":
             return None

@@ -262,7 +262,7 @@ def _read_length(request: Request, most: int) -> int:
     """Return the length that a request declares for its body.
 
     Raises:
-        ProtocolError: ``too_large``, also if no length is declared.
+        ProtocolError: ``too_large``, even if no length is declared.
     """
     length = parse_plain_int(request.headers.get("content-length", "0"))
     if not 0 < length <= most:

@@ -138,7 +138,10 @@ def test_replacing_a_row_doubles_the_price_of_quantiles() -> None:
 
 
 REFUSED = {
-    "SELECT AVG(ward) FROM visits ERROR 1 FOR AT LEAST 10 ROWS": ("AVG takes a number; 'ward' is of type category", "COUNT"),
+    "SELECT AVG(ward) FROM visits ERROR 1 FOR AT LEAST 10 ROWS": (
+        "AVG takes a number; 'ward' is of type category",
+        "COUNT",
+    ),
     "SELECT VAR(day) FROM visits BUDGET 1 EPSILON": ("VAR takes a number", ""),
     "SELECT MEDIAN(ward) FROM visits ERROR 5": ("values in an order", "GROUP BY ward"),
     "SELECT MEDIAN(who) FROM visits ERROR 5": ("values in an order", ""),
