@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 Document = Mapping[str, Any]
 
 
-class QuotedPrice(Protocol):
+class ShownPrice(Protocol):
     """The price of a query, from a plan or from a server's document."""
 
     @property
@@ -67,7 +67,7 @@ class PreparedQuestion(Protocol):
     """A query whose price can be read before it is answered."""
 
     @property
-    def explanation(self) -> QuotedPrice:
+    def explanation(self) -> ShownPrice:
         """The price. Does not read data; free."""
 
     def run(self, *, key: str | None = None, max_cost: str | None = None) -> Answer:
@@ -80,7 +80,7 @@ class QuerySession(Protocol):
     def parse(self, text: str) -> Query:
         """Parse a query; a refusal suggests one that can be asked, where the tables are known."""
 
-    def explain(self, question: Query) -> QuotedPrice:
+    def explain(self, question: Query) -> ShownPrice:
         """Return the price of ``question``. Does not read data; free."""
 
     def ask(self, question: Query, *, key: str | None = None, max_cost: str | None = None) -> Answer:
@@ -120,7 +120,7 @@ class WorkspaceQueries:
 
         return read_question(self.session, text)
 
-    def explain(self, question: Query) -> QuotedPrice:
+    def explain(self, question: Query) -> ShownPrice:
         """Return the price of ``question``, as ``siloquent.Session.explain`` does."""
         return self.session.explain(question)
 
@@ -191,7 +191,7 @@ class _SentQuestion:
     key: str | None
 
     @property
-    def explanation(self) -> QuotedPrice:
+    def explanation(self) -> ShownPrice:
         return self.session.explain(self.question)
 
     def run(self, *, key: str | None = None, max_cost: str | None = None) -> Answer:

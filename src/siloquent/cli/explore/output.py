@@ -13,7 +13,7 @@ from siloquent.cli.base.screen import LEFT, RIGHT, Screen, Side
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from siloquent.cli.base.query_session import QuotedPrice
+    from siloquent.cli.base.query_session import ShownPrice
     from siloquent.explore import Answer
 
 MAX_SHOWN = 100
@@ -92,7 +92,7 @@ def _split_promise(promise: str) -> str:
     return clean_lines(promise.replace("; ", ";\n"))
 
 
-def describe_price(explanation: QuotedPrice, *, limit: Fraction | None = None) -> str:
+def describe_price(explanation: ShownPrice, *, limit: Fraction | None = None) -> str:
     """Return a question's price, its meaning in epsilon if the account counts in rho, and the remaining budget.
 
     Args:
@@ -117,7 +117,7 @@ def describe_price(explanation: QuotedPrice, *, limit: Fraction | None = None) -
     return f"{explanation.symbol} {price}{meaning}; {clean_text(explanation.account)} {leaves}"
 
 
-def show_explanation(screen: Screen, explanation: QuotedPrice, *, ask: str, limit: Fraction | None = None) -> None:
+def show_explanation(screen: Screen, explanation: ShownPrice, *, ask: str, limit: Fraction | None = None) -> None:
     """Print the accuracy and price of a question, its mechanism and the alternatives.
 
     Args:
@@ -161,7 +161,7 @@ def _format_at_most(amount: Any, limit: Fraction | None) -> str:
     return format_share(parse_amount(str(amount)), limit, "up") if limit else str(amount)
 
 
-def _build_candidates(explanation: QuotedPrice, document: dict[str, Any], limit: Fraction | None) -> _Table:
+def _build_candidates(explanation: ShownPrice, document: dict[str, Any], limit: Fraction | None) -> _Table:
     """Return all suitable mechanisms, with the chosen one marked."""
     head: list[tuple[str, Side]] = [
         ("", LEFT),

@@ -11,7 +11,7 @@ from siloquent.cli.explore.questions import TypedQuestion, strip_explain
 from siloquent.errors import RequestError
 
 if TYPE_CHECKING:
-    from siloquent.cli.base.query_session import QuerySession, QuotedPrice
+    from siloquent.cli.base.query_session import QuerySession, ShownPrice
     from siloquent.explore import Query
 
 
@@ -27,7 +27,7 @@ def find_limit(session: QuerySession, table: str, *, full: bool) -> Fraction | N
 
 
 def show_price(
-    asked: TypedQuestion, explanation: QuotedPrice, query: Query, text: str, *, limit: Fraction | None = None
+    asked: TypedQuestion, explanation: ShownPrice, query: Query, text: str, *, limit: Fraction | None = None
 ) -> None:
     """Print an explanation, and the command that asks the question."""
     from siloquent.cli.explore.output import show_explanation
@@ -42,7 +42,7 @@ def show_price(
 
 def confirm_explained_price(
     asked: TypedQuestion,
-    explain: Callable[[], QuotedPrice],
+    explain: Callable[[], ShownPrice],
     *,
     yes: bool,
     max_cost: str | None,

@@ -29,7 +29,7 @@ _FIX = "write a header line with one name per column, in UTF-8; if titles stand 
 
 
 @dataclass(frozen=True, slots=True)
-class Header:
+class CsvHeader:
     """The names of the columns, the delimiter between them, and the number of lines before the rows."""
 
     names: list[str]
@@ -137,7 +137,7 @@ def _find_text(file: SourceFile, reading: Reading, table: str) -> TextFile:
 
 def read_header(
     text: TextFile, limits: ReadLimits, reading: Reading, *, table: str, declared: Iterable[str] = ()
-) -> Header:
+) -> CsvHeader:
     """Return the names in the header line, or the declared ones of a file without.
 
     Args:
@@ -150,7 +150,7 @@ def read_header(
         if len(names) > limits.columns:
             raise _build_refusal(f"has {len(names):,} columns; the limit is {limits.columns:,}", table)
         _read_first_lines(text, limits, reading.skip, table)
-        return Header(names, reading.delimiter or ",", reading.skip)
+        return CsvHeader(names, reading.delimiter or ",", reading.skip)
     line = _decode_header(_read_first_lines(text, limits, reading.skip + 1, table), reading, table)
     delimiter = reading.delimiter or max(DELIMITERS, key=line.count)
     found = _split_header(line, delimiter, reading.quote, table)
@@ -160,7 +160,7 @@ def read_header(
         names = name_columns(found, declared)
     except ValueError as wrong:
         raise _build_refusal(str(wrong), table) from None
-    return Header(names, delimiter, reading.skip + 1)
+    return CsvHeader(names, delimiter, reading.skip + 1)
 
 
 def _split_header(line: str, delimiter: str, quote: str, table: str) -> list[str]:
@@ -201,7 +201,7 @@ def _decode_header(raw: bytes, reading: Reading, table: str) -> str:
     return line.splitlines()[0]
 
 
-def read_file_header(file: SourceFile, reading: Reading, *, table: str) -> Header:
+def read_file_header(file: SourceFile, reading: Reading, *, table: str) -> CsvHeader:
     """Return the names in a file's header line before any is declared.
 
     Raises:

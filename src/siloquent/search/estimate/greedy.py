@@ -41,7 +41,7 @@ class ScoredCandidate:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Round:
+class GreedyRound:
     """The best candidates of one round, best first, the number scored, and the one taken: the first certain one."""
 
     ranked: tuple[ScoredCandidate, ...]
@@ -114,20 +114,20 @@ def _add_intervals(
 
 def select_greedily(
     training: Training, pools: Sequence[CandidatePool], *, most: int, least_gain: float, rng: np.random.Generator
-) -> tuple[list[Round], Training]:
+) -> tuple[list[GreedyRound], Training]:
     """Run rounds until ``most`` were taken, or the best gains less than ``least_gain``, or possibly nothing.
 
     Returns:
         The rounds, of which only the last may have taken nothing, and the table with the taken features.
     """
-    rounds: list[Round] = []
+    rounds: list[GreedyRound] = []
     while len(rounds) < most:
         ranked, looked_at = rank_candidates(training, pools, rng)
         before = [earlier.taken.candidate for earlier in rounds if earlier.taken is not None]
         ranked = [one for one in ranked if one.candidate not in before]
         # Intervals hold for all candidates simultaneously, so any certain one may be taken.
         taken = next((one for one in ranked if one.gain >= least_gain and one.low > 0), None)
-        rounds.append(Round(tuple(ranked), looked_at, taken))
+        rounds.append(GreedyRound(tuple(ranked), looked_at, taken))
         if taken is None:
             break
         training = training.add_feature(taken.candidate.own, taken.values)

@@ -12,7 +12,7 @@ from siloquent.errors import RequestError
 from siloquent.maths import normal_quantile
 from siloquent.search.domains import Feature, JoinKey
 from siloquent.search.estimate import curved, unions
-from siloquent.search.estimate.greedy import BETA, Round, ScoredCandidate, select_greedily
+from siloquent.search.estimate.greedy import BETA, GreedyRound, ScoredCandidate, select_greedily
 from siloquent.search.estimate.joins import is_matching_key, pool_candidates
 from siloquent.search.estimate.models import compute_r2, describe_kind, fit_model, turn_model
 from siloquent.search.estimate.training import LocalRows, ReleasedSums
@@ -182,7 +182,7 @@ def build_augmentation(asked: ResolvedRequest, one: ScoredCandidate, realised: f
     )
 
 
-def _rank_augmentations(asked: ResolvedRequest, rounds: Sequence[Round]) -> tuple[Augmentation, ...]:
+def _rank_augmentations(asked: ResolvedRequest, rounds: Sequence[GreedyRound]) -> tuple[Augmentation, ...]:
     return tuple(build_augmentation(asked, one, None) for one in rounds[0].ranked[:MAX_SHOWN]) if rounds else ()
 
 

@@ -16,7 +16,7 @@ from siloquent.maths.graphical.marginals import weight_beliefs
 from siloquent.schema import AttributeRef, Comparison, DenialConstraint, TableSchema, parse_comparisons
 from siloquent.synth.estimate.model_domain import ModelDomain
 from siloquent.synth.plan.constraints_normal import NeverFires, build_normal_form
-from siloquent.synth.spec.compiled import CompiledConstraints, RowTest, evaluate_row_test
+from siloquent.synth.spec.compiled import CompiledConstraints, TupleTest, evaluate_row_test
 
 Floats = NDArray[np.float64]
 
@@ -29,7 +29,7 @@ class Condition:
     """Tests of one row that must all hold."""
 
     text: str
-    tests: tuple[RowTest, ...]
+    tests: tuple[TupleTest, ...]
 
     def find_matches(self, rows: NDArray[np.integer], compiled: CompiledConstraints) -> NDArray[np.bool_]:
         """Return a mask of the rows that meet the condition."""

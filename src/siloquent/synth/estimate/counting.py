@@ -11,7 +11,7 @@ from siloquent.errors import ConstraintProblem
 from siloquent.fixes import UseOption, build_fix
 from siloquent.maths.pairs.counting import Operator, combine_operators
 from siloquent.maths.pairs.tables import MAX_CELLS, NOBODY, CountAxis, CountTerm, PairTables
-from siloquent.synth.spec.compiled import CompiledConstraints, NormalForm, PairTest, RowTest, evaluate_row_test
+from siloquent.synth.spec.compiled import CompiledConstraints, NormalForm, PairTest, TupleTest, evaluate_row_test
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -61,8 +61,8 @@ def _expand_terms(
     rule: int,
     sign: int,
     tests: Sequence[PairTest],
-    asked: Sequence[RowTest],
-    stored: Sequence[RowTest],
+    asked: Sequence[TupleTest],
+    stored: Sequence[TupleTest],
     compiled: CompiledConstraints,
     *,
     in_order: frozenset[tuple[str, str]] = frozenset(),
@@ -138,7 +138,7 @@ def _build_known_axis(test: PairTest, compiled: CompiledConstraints) -> CountAxi
     )
 
 
-def _build_filter_axis(test: RowTest, compiled: CompiledConstraints, *, asked: bool) -> CountAxis:
+def _build_filter_axis(test: TupleTest, compiled: CompiledConstraints, *, asked: bool) -> CountAxis:
     """Return the coordinate shared by all rows that pass a condition, on one side."""
     if len(test.attributes) > 1:
         raise ConstraintProblem(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from siloquent.synth.spec.compiled import RowTest, evaluate_row_test
+from siloquent.synth.spec.compiled import TupleTest, evaluate_row_test
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -44,7 +44,7 @@ class MarginalQuery:
     """One marginal: the indices of its attributes among the coarse ones, and rules that a counted row must pass."""
 
     axes: tuple[int, ...]
-    when: tuple[RowTest, ...] = ()
+    when: tuple[TupleTest, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -36,9 +36,9 @@ from siloquent.synth.spec.compiled import (
     CompiledConstraints,
     Coupling,
     Mask,
-    RowTest,
     Side,
     TableNeed,
+    TupleTest,
 )
 
 if TYPE_CHECKING:
@@ -165,7 +165,7 @@ def _collect_parts(
 
 def _build_masks(hard: Sequence[CompiledConstraint], domain: Domain) -> tuple[Mask, ...]:
     """Return one mask for each set of attributes with rules about one row."""
-    rules: dict[tuple[str, ...], list[tuple[int, tuple[RowTest, ...]]]] = {}
+    rules: dict[tuple[str, ...], list[tuple[int, tuple[TupleTest, ...]]]] = {}
     for one in hard:
         if one.kind == "unary" and one.form is not None:
             rules.setdefault(tuple(sorted(one.attributes)), []).append((one.number, one.form.first))
@@ -180,7 +180,7 @@ def _build_masks(hard: Sequence[CompiledConstraint], domain: Domain) -> tuple[Ma
     )
 
 
-def _select_rules(need: TableNeed, masks: Iterable[Mask]) -> tuple[tuple[RowTest, ...], ...]:
+def _select_rules(need: TableNeed, masks: Iterable[Mask]) -> tuple[tuple[TupleTest, ...], ...]:
     ours = {*need.lhs, need.rhs}
     return tuple(
         rule for mask in masks if len(mask.attributes) == 1 and mask.attributes[0] in ours for rule in mask.rules

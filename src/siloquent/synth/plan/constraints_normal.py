@@ -13,7 +13,7 @@ from siloquent.errors import ConstraintProblem
 from siloquent.maths.pairs.counting import combine_operators
 from siloquent.schema import Attribute, AttributeRef, Comparison, DenialConstraint, Domain, FunctionalDependency, Key
 from siloquent.schema.files.coercion import read_datetime
-from siloquent.synth.spec.compiled import Axis, NormalForm, PairTest, RowTest, Side, evaluate_row_test
+from siloquent.synth.spec.compiled import Axis, NormalForm, PairTest, Side, TupleTest, evaluate_row_test
 
 NOWHERE = -9.0
 """The position of a constant that is not a cell: equal to none, different from all."""
@@ -39,8 +39,8 @@ def build_normal_form(constraint: BinaryConstraint, domain: Domain) -> NormalFor
         return _simplify_form(NormalForm((), (), tuple(PairTest(axis, "=", axis) for axis in axes)), domain)
     if isinstance(constraint, FunctionalDependency):
         return _simplify_form(_convert_dependency(constraint, domain), domain)
-    first: list[RowTest] = []
-    second: list[RowTest] = []
+    first: list[TupleTest] = []
+    second: list[TupleTest] = []
     pairs: list[PairTest] = []
     for comparison in constraint.comparisons:
         test = _build_test(comparison, domain)
@@ -61,7 +61,7 @@ def _convert_dependency(constraint: FunctionalDependency, domain: Domain) -> Nor
             "one.",
             fix="write it as a denial constraint over t1 and t2",
         )
-    rows = tuple(test for test in when if isinstance(test, RowTest))
+    rows = tuple(test for test in when if isinstance(test, TupleTest))
     same = [PairTest(axis, "=", axis) for axis in (build_own_axis(domain[name]) for name in constraint.lhs)]
     rhs = build_own_axis(domain[constraint.rhs])
     return NormalForm(rows, rows, (*same, PairTest(rhs, "!=", rhs)))
@@ -120,11 +120,13 @@ def _build_incomparable_error(left: Attribute, right: Attribute, why: str) -> Co
     )
 
 
-def _build_test(comparison: Comparison, domain: Domain) -> RowTest | PairTest:
+def _build_test(comparison: Comparison, domain: Domain) -> TupleTest | PairTest:
     """Build the test of one comparison; a pair test has t1 on the left."""
     left = domain[comparison.left.attribute]
     if not isinstance(comparison.right, AttributeRef):
-        return RowTest(build_own_axis(left), comparison.op, Side(find_position(left, comparison.right, comparison.op)))
+        return TupleTest(
+            build_own_axis(left), comparison.op, Side(find_position(left, comparison.right, comparison.op))
+        )
     right = domain[comparison.right.attribute]
     a, b = build_shared_axes(left, right)
     if left.kind == "category" and left.values != right.values and comparison.op not in ("=", "!="):
@@ -132,7 +134,7 @@ def _build_test(comparison: Comparison, domain: Domain) -> RowTest | PairTest:
             left, right, "their values are listed differently, so they have no common order"
         )
     if comparison.left.tuple_variable == comparison.right.tuple_variable:
-        return RowTest(a, comparison.op, b)
+        return TupleTest(a, comparison.op, b)
     test = PairTest(a, comparison.op, b)
     return test if comparison.left.tuple_variable == 1 else test.reversed
 
@@ -208,7 +210,7 @@ def _is_id_test(test: PairTest, domain: Domain) -> bool:
     )
 
 
-def _refuse_ids(tests: Iterable[RowTest], domain: Domain) -> None:
+def _refuse_ids(tests: Iterable[TupleTest], domain: Domain) -> None:
     for test in tests:
         for name in test.attributes:
             if domain[name].kind in ("id", "text"):
@@ -218,9 +220,9 @@ def _refuse_ids(tests: Iterable[RowTest], domain: Domain) -> None:
                 )
 
 
-def _check_possible(tests: Sequence[RowTest], domain: Domain) -> None:
+def _check_possible(tests: Sequence[TupleTest], domain: Domain) -> None:
     """Check that some cell of each attribute passes its own tests; raise NeverFires otherwise."""
-    alone: dict[str, list[RowTest]] = {}
+    alone: dict[str, list[TupleTest]] = {}
     for test in tests:
         if isinstance(test.right, Side):
             alone.setdefault(test.left.attribute, []).append(test)

@@ -63,7 +63,7 @@ class Side:
 
 
 @dataclass(frozen=True, slots=True)
-class RowTest:
+class TupleTest:
     """``left op right`` within one row; right is another attribute of the row or a constant."""
 
     left: Axis
@@ -100,8 +100,8 @@ class PairTest:
 class NormalForm:
     """not (first(t1) and second(t2) and every pair test); one-row rules have empty ``second`` and ``pairs``."""
 
-    first: tuple[RowTest, ...]
-    second: tuple[RowTest, ...]
+    first: tuple[TupleTest, ...]
+    second: tuple[TupleTest, ...]
     pairs: tuple[PairTest, ...]
 
     @property
@@ -149,7 +149,7 @@ class Mask:
 
     attributes: tuple[str, ...]
     sizes: tuple[int, ...]
-    rules: tuple[tuple[RowTest, ...], ...] = ()
+    rules: tuple[tuple[TupleTest, ...], ...] = ()
     cells: NDArray[np.bool_] | None = None
     constraints: tuple[int, ...] = ()
 
@@ -199,7 +199,7 @@ def _average_groups(
     return np.moveaxis(sums / np.maximum(sizes, 1), 0, axis)
 
 
-def evaluate_row_test(test: RowTest, codes: Mapping[str, NDArray[np.integer]]) -> NDArray[np.bool_]:
+def evaluate_row_test(test: TupleTest, codes: Mapping[str, NDArray[np.integer]]) -> NDArray[np.bool_]:
     """Return where a row passes ``test`` (UNKNOWN fails); the arrays in ``codes`` broadcast."""
     left = codes[test.left.attribute]
     known = test.left.find_known(left, test.op)
@@ -243,10 +243,10 @@ class TableNeed:
     rhs_steps: int
     way: Way
     measured: bool
-    when: tuple[RowTest, ...] = ()
+    when: tuple[TupleTest, ...] = ()
     reference: str = ""
     bijective: bool = False
-    rules: tuple[tuple[RowTest, ...], ...] = ()
+    rules: tuple[tuple[TupleTest, ...], ...] = ()
     along: str = ""
     rising: bool = True
 
@@ -296,7 +296,7 @@ class Coupling:
     a: str
     b: str
     rising: bool
-    when: tuple[RowTest, ...] = ()
+    when: tuple[TupleTest, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)

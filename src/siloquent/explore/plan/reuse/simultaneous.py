@@ -46,7 +46,7 @@ _inverses: ByteLRU[Reals] = ByteLRU(2**26, lambda inverse: inverse.nbytes)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Reading:
+class SimultaneousReading:
     """Answers derived from one measurement: ``rows`` of the query, ``back`` (rows, values) times its values."""
 
     piece: MeasuredBlock
@@ -56,7 +56,7 @@ class Reading:
 
 def read_off(
     compiled: CompiledWorkload, schema: TableSchema, past: Sequence[LinearMeasurement], *, alpha: float, beta: float
-) -> list[Reading] | None:
+) -> list[SimultaneousReading] | None:
     """Find a source for each answer so that none is off by more than ``alpha`` units; None if there is none."""
     quantity, law = (
         describe_quantity(compiled, schema.domain),
@@ -65,7 +65,7 @@ def read_off(
     pieces = select_usable(past, version=schema.version, quantity=quantity, law=law)
     shares = {id(piece): one.log_share + math.log(beta) for one in past for piece in one.pieces}
     fine = _select_fine(pieces, np.array([shares[id(piece)] for piece in pieces]), alpha)
-    found: list[Reading] = []
+    found: list[SimultaneousReading] = []
     for part in compiled.parts:
         area = build_area(part, schema.domain)
         left = np.flatnonzero(np.any(part.matrix != 0, axis=1))
@@ -89,7 +89,7 @@ def _select_fine(pieces: Sequence[MeasuredBlock], log_shares: Reals, alpha: floa
 
 def _read(
     part: WorkloadPart, area: Area, piece: MeasuredBlock, left: NDArray[np.int64], log_share: float, alpha: float
-) -> Iterator[Reading]:
+) -> Iterator[SimultaneousReading]:
     """Yield the answers among ``left`` that can be derived from ``piece``."""
     columns = _fold(part.matrix[left], area, piece)
     inverse = None if columns is None else _compute_inverse(piece)
@@ -105,7 +105,7 @@ def _read(
     back, columns, left = back[near], columns[near], left[near]
     holds = _compute_radius(piece, columns, back, log_share) + np.abs(back) @ piece.margins <= alpha
     if holds.any():
-        yield Reading(piece, left[holds], back[holds])
+        yield SimultaneousReading(piece, left[holds], back[holds])
 
 
 def _compute_radius(piece: MeasuredBlock, columns: Reals, back: Reals, log_share: float) -> Reals:
