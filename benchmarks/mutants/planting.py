@@ -23,7 +23,7 @@ from benchmarks.mutants.places import Planted
 # How many tests, and seconds of them, are tried before the next ones: most faults are seen at once, and a fault has
 # survived only when all have run, but for those of a line that nearly every test runs.
 STAGES = ((10, 10.0), (100, 60.0), (1_500, 600.0))
-_FAILED = re.compile(r"^(?:FAILED|ERROR) (.*?)(?: - .*)?$", re.MULTILINE)
+_FAILED = re.compile(r"^(?:FAILED|ERROR) (.*)$", re.MULTILINE)
 _UNKNOWN = re.compile(r"^ERROR: not found: (.*)$", re.MULTILINE)
 
 
@@ -157,8 +157,8 @@ class Field:
         if status == 4 and unknown and not self._is_planted_in_vain(unknown):
             self.unsound |= unknown
             return self._first_failing(tests, compiled)
-        failed = _FAILED.search(said)
-        return failed[1] if failed and status == 1 else names[0]
+        failed = list_failed(said, names)
+        return failed[0] if failed and status == 1 else names[0]
 
     def _is_planted_in_vain(self, names: set[str]) -> bool:
         """Whether tests that were not found are there without the fault, which then broke their import."""
@@ -172,9 +172,18 @@ class Field:
         for start in range(0, len(names), 50):
             some = names[start : start + 50]
             _, said = run_tests(some, self.copy, seconds=1_200, more={}, stop_at_first=False)
-            failing |= {name for name in _FAILED.findall(said) if name in some}
+            failing |= {*list_failed(said, some)} & {*some}
         self.unsound |= failing
         return [self.judge(one.fault) if one.by in failing else one for one in verdicts]
+
+
+def list_failed(said: str, names: Sequence[str]) -> list[str]:
+    """The tests that a report says failed, in order; a name may hold the sign between names and messages."""
+    found = []
+    for text in _FAILED.findall(said):
+        known = [name for name in names if text == name or text.startswith(f"{name} - ")]
+        found.append(max(known, key=len) if known else text.partition(" - ")[0])
+    return found
 
 
 def within(tests: Sequence[Traced], most: int, seconds: float) -> list[Traced]:

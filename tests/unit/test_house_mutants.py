@@ -180,6 +180,12 @@ def test_tests_of_the_task_and_of_few_lines_come_first() -> None:
     assert [test.name[-1] for test in within(order, 3, 0.1)] == ["b"]
 
 
+def test_a_failed_test_is_named_whole() -> None:
+    names = ["t.py::a[x]", "t.py::a[x - 1]", "t.py::a"]
+    said = "FAILED t.py::a[x - 1] - assert 3 - 2\nFAILED t.py::a[x] - b\nERROR t.py::other - c\nFAILED t.py::a\n"
+    assert planting.list_failed(said, names) == ["t.py::a[x - 1]", "t.py::a[x]", "t.py::other", "t.py::a"]
+
+
 def test_files_that_speak_of_a_fault_come_first_and_slow_tests_last(tmp_path: Path) -> None:
     ranked = Ranked(tmp_path)
     parts = ranked.rank("search/measure/statistics.py", "SumBatch.unpack_sums")
