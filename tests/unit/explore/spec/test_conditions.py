@@ -160,3 +160,8 @@ def test_sixty_four_levels_are_read_and_one_more_is_not() -> None:
     assert parse_predicate("NOT " * 63 + "age > 3")
     with pytest.raises(RequestError, match="at most 64 levels deep"):
         parse_predicate("NOT " * 64 + "age > 3")
+
+
+@pytest.mark.parametrize("unit", ["YEAR", "QUARTER", "MONTH", "WEEK", "DAY"])
+def test_no_units_of_time_change_no_date(unit: str) -> None:
+    assert parse_predicate(f"day < DATE '2024-01-31' + INTERVAL 0 {unit}") == parse_predicate("day < DATE '2024-01-31'")

@@ -279,7 +279,7 @@ def _shift(constant: object, number: int, unit: str, start: int) -> date | datet
             return constant.replace(year=year, month=month + 1, day=min(constant.day, last))
         if unit in ("hour", "minute", "second") and not isinstance(constant, datetime):
             constant = datetime(constant.year, constant.month, constant.day)  # as all moments here
-        seconds = {"week": 604_800, "day": 86_400, "hour": 3_600, "minute": 60, "second": 1}[unit] if unit else 0
+        seconds = {"week": 604_800, "day": 86_400, "hour": 3_600, "minute": 60, "second": 1}.get(unit, 0)
         return constant + timedelta(seconds=seconds * number)
     except (ValueError, OverflowError):
         raise SyntaxProblem("This date is out of range", position=start) from None
