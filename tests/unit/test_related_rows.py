@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import siloquent as sq
-from siloquent.errors import SchemaError, SiloquentError
+from siloquent.data import related_rows
+from siloquent.errors import RequestError, SchemaError, SiloquentError
 from siloquent.explore.examples import read_question
 from unit.linked_shop import CU, LINES, ORDERS, ROWS, ask_exactly, write_shop
 
@@ -64,15 +67,70 @@ def test_new_rows_of_a_table_that_is_looked_up_are_other_rows(tmp_path: Path, ta
         assert session.ask(f"{LINED} BUDGET 1 EPSILON").cost.amount > 0
 
 
-def test_answers_by_other_conditions_are_not_drawn_from(tmp_path: Path) -> None:
+BY_PERSON = (
+    "SELECT COUNT(*) FROM (SELECT customer, COUNT(*) AS n FROM l WHERE EXISTS (SELECT 1 FROM l AS m WHERE "
+    "m.customer = l.customer AND m.d >= 10) GROUP BY customer) t WHERE n > 1"
+)
+
+
+@pytest.mark.parametrize(
+    ("question", "changed"),
+    [
+        (SOME, ("10", "5")),
+        (SOME, ("EXISTS", "NOT EXISTS")),
+        (SOME, ("l.d", "l.q")),
+        (LINED, ("l.q > 1", "l.q > 2")),
+        (LINED.replace("COUNT(*)", "COUNT(DISTINCT c)"), ("l.q > 1", "l.q > 2")),
+        (BY_PERSON, ("10", "5")),
+        (BY_PERSON, ("m.d", "m.q")),
+        (BY_PERSON.replace("FROM l WHERE", "FROM l JOIN o ON l.o = o.o WHERE"), ("10", "5")),
+    ],
+)
+def test_answers_by_other_conditions_are_not_drawn_from(
+    tmp_path: Path, question: str, changed: tuple[str, str]
+) -> None:
+    """An answer that was drawn from would lower the price; that of the same question makes it free."""
+    first, other = (f"{one} ERROR 3 REUSE ANY" for one in (question, question.replace(*changed)))
     with sq.open(write_shop(tmp_path / "w")) as session:
-        session.ask(f"{SOME} BUDGET 1 EPSILON REUSE ANY")
-        prices = [
-            session.explain(f"{one} BUDGET 1 EPSILON REUSE ANY").price
-            for one in (SOME, SOME.replace("10", "5"), SOME.replace("EXISTS", "NOT EXISTS"))
-        ]
-        assert prices[0] == 0
-        assert prices[1] > 0
+        price = session.explain(other).price
+        session.ask(first)
+        assert session.explain(first).price == 0
+        assert session.explain(other).price == price > 0
+        assert "draws from" not in str(session.ask(other))
+
+
+@pytest.mark.parametrize("question", [NEVER, "SELECT COUNT(*) FROM cu WHERE c IN (SELECT c FROM o WHERE amount > 3)"])
+def test_columns_of_a_table_that_is_looked_up_are_found_before_the_charge(tmp_path: Path, question: str) -> None:
+    """Whatever its source lacks: the person's column, or one that only a condition reads, or holds otherwise."""
+    amount = '\n[[attribute]]\nname = "amount"\ntype = "date"\nlo = 2024-01-01\nhi = 2025-01-01\n'
+    is_there = "amount" in question
+    orders = ORDERS.replace("csv:o.csv", "parquet:o.parquet") + (amount if is_there else "")
+    folder = write_shop(tmp_path / "w", o=orders)
+    columns = {"o": ["10", "11"], **({"c": ["1", "2"], "amount": [True, False]} if is_there else {})}
+    pq.write_table(pa.table(columns), folder / "o.parquet")
+    question = question.replace("3", "DATE '2024-06-01'")
+    with sq.open(folder) as session:
+        with pytest.raises(SiloquentError) as refused:
+            session.ask(f"{question} BUDGET 1 EPSILON", key="monday")
+        assert refused.value.code == ("schema_invalid" if is_there else "unknown_name")
+        assert "'o'" in str(refused.value)
+        assert not any(entry.kind == "reserve" for entry in session.ledger.iter_entries(after=0))
+
+
+@pytest.mark.parametrize("question", [NEVER, BY_PERSON])
+def test_keys_that_cannot_be_looked_up_are_refused_before_the_charge(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, question: str
+) -> None:
+    """Planted where the product builds the query of the keys."""
+
+    def fail(*given: object) -> None:
+        raise RequestError("no keys", fix="none")
+
+    monkeypatch.setattr(related_rows, "select_keys", fail)
+    with sq.open(write_shop(tmp_path / "w")) as session:
+        with pytest.raises(RequestError, match="no keys"):
+            session.ask(f"{question} BUDGET 1 EPSILON")
+        assert not any(entry.kind == "reserve" for entry in session.ledger.iter_entries(after=0))
 
 
 def test_a_table_outside_the_tables_of_an_analyst_is_one_that_does_not_exist(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import count
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -39,14 +39,19 @@ _OWN, _USER = "own", "u"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RelatedSource:
-    """An engine opened on a table whose rows are looked up, and that table's columns."""
+    """An engine opened on a table whose rows are looked up, and that table's columns by their attributes' names.
+
+    Raises:
+        SchemaError, UnknownName: as for ``map_columns``, when it is made and not when rows are read.
+    """
 
     schema: TableSchema
     engine: DuckDBEngine
+    columns: Mapping[str, SourceColumn] = field(init=False)
 
-    def find_columns(self) -> dict[str, SourceColumn]:
-        """Return the columns by their attributes' names."""
-        return {one.attribute.name: one for one in map_columns(self.schema, self.engine.list_columns())}
+    def __post_init__(self) -> None:
+        mapped = map_columns(self.schema, self.engine.list_columns())
+        object.__setattr__(self, "columns", {one.attribute.name: one for one in mapped})
 
 
 class RelatedEngine:
@@ -66,6 +71,9 @@ class RelatedEngine:
     ) -> None:
         self._schema, self._engine, self._sources, self._looked_up = schema, engine, sources, tuple(looked_up)
         self._views: dict[str, exp.Query] = {}
+        # Built before anything is charged, so that a query that cannot be built is refused free.
+        own = {one.attribute.name: one for one in map_columns(schema, engine.list_columns())} if looked_up else {}
+        self._keys = [self._build_keys(one, own) for one in self._looked_up]
 
     def look_up_rows(self, looked_up: Sequence[RelatedColumn]) -> RelatedEngine:
         """Return the same rows with ``looked_up`` attributes; reads nothing."""
@@ -147,18 +155,17 @@ class RelatedEngine:
     def _lent(self) -> Iterator[exp.Query]:
         """Lend the keys that are looked up to the engine; yield the query of its rows with their attributes."""
         lent: list[str] = []
-        columns = self._engine.list_columns()
-        own = {one.attribute.name: one for one in map_columns(self._schema, columns)}
-        shown: list[exp.Expr] = [quote_name(name, _OWN) for name in columns if name not in self._list_names()]
+        names = self._list_names()
+        shown: list[exp.Expr] = [quote_name(name, _OWN) for name in self._engine.list_columns() if name not in names]
         query = exp.select(*shown).from_(exp.to_table(SOURCE).as_(_OWN))
         try:
-            for one in self._looked_up:
+            for one, (keys, stream) in zip(self._looked_up, self._keys, strict=True):
                 name = f"related_{next(_numbers)}"
-                keys, stream = self._build_keys(one, own, columns)
                 self._engine.lend_rows(name, stream)
                 lent.append(name)
                 same = [
-                    exp.EQ(this=key, expression=quote_name(_name_key(place), name)) for place, key in enumerate(keys)
+                    exp.EQ(this=key.copy(), expression=quote_name(_name_key(place), name))
+                    for place, key in enumerate(keys)
                 ]
                 met = exp.not_(exp.Is(this=quote_name(_name_key(0), name), expression=exp.Null()))
                 query = query.join(exp.to_table(name), on=exp.and_(*same), join_type="LEFT")
@@ -171,12 +178,10 @@ class RelatedEngine:
     def _list_names(self) -> set[str]:
         return {one.attribute.name for one in self._looked_up}
 
-    def _build_keys(
-        self, column: RelatedColumn, own: Mapping[str, SourceColumn], columns: Mapping[str, str]
-    ) -> tuple[list[exp.Expr], OwnerStream]:
+    def _build_keys(self, column: RelatedColumn, own: Mapping[str, SourceColumn]) -> tuple[list[exp.Expr], OwnerStream]:
         """Return the keys of a row of ``own``, the unit first, and the stream of those that are looked up."""
         source = self._sources[column.table]
-        theirs, types = source.find_columns(), source.engine.list_columns()
+        theirs, types, columns = source.columns, source.engine.list_columns(), self._engine.list_columns()
         pairs = list_pairs(column, self._schema, source.schema)
         keys, shown = [], []
         for place, (mine, other) in enumerate(pairs):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from decimal import Decimal
 from fractions import Fraction
 
@@ -12,8 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from siloquent.errors import RequestError
-from siloquent.explore.plan.computed.attributes import build_value_attribute
-from siloquent.explore.spec.language.parse import parse_expression
+from siloquent.explore.plan.computed import compiler
+from siloquent.explore.plan.computed.attributes import build_test_attribute, build_value_attribute
+from siloquent.explore.spec.language.parse import parse_expression, parse_predicate
 from siloquent.schema import Attribute, Domain
 from siloquent.schema.computed import KNOWN
 
@@ -59,6 +61,43 @@ def test_a_divisor_that_may_be_zero_is_refused(text: str) -> None:
     with pytest.raises(RequestError, match="may be 0") as refused:
         build_value_attribute(parse_expression(text), domain, {})
     assert refused.value.fix
+
+
+OPERATORS = {"=": operator.eq, "<": operator.lt, ">=": operator.ge, "!=": operator.ne}
+COMPARED = {
+    "a / b {} c / d": lambda a, b, c, d: (Fraction(a, b), Fraction(c, d)),
+    "c {} a / b": lambda a, b, c, d: (c, Fraction(a, b)),
+    "a / b / d {} 1 / c": lambda a, b, c, d: (Fraction(a, b * d), Fraction(1, c)),
+    "(a + 1) / b {} c / d / d": lambda a, b, c, d: (Fraction(a + 1, b), Fraction(c, d * d)),
+    "a / b {} 1 / 3": lambda a, b, c, d: (Fraction(a, b), Fraction(1, 3)),
+}
+COMPARED_DOMAIN = Domain(tuple(build_attribute(name, "1", -3, 7) for name in "abcd"))
+
+
+@pytest.mark.parametrize("op", OPERATORS)
+@pytest.mark.parametrize("text", COMPARED)
+def test_a_quotient_is_compared_exactly(text: str, op: str) -> None:
+    """Thirds are equal to thirds, on either side and on both; a divisor of 0 makes it UNKNOWN."""
+    made = build_test_attribute(parse_predicate(text.format(op)), COMPARED_DOMAIN)
+    assert made.computed is not None
+    cells = list(map(np.ravel, np.meshgrid(*[np.arange(7)] * 4)))
+    found = made.computed.node.evaluate(dict(zip("abcd", cells, strict=True)))
+    for place, row in enumerate(zip(*(one.tolist() for one in cells), strict=True)):
+        try:
+            left, right = COMPARED[text](*(cell - 3 for cell in row))
+        except ZeroDivisionError:
+            assert found.states[place] != KNOWN
+        else:
+            assert (found.states[place], found.data[place]) == (KNOWN, OPERATORS[op](left, right))
+
+
+def test_quotients_within_quotients_are_one_comparison(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each one used to be two conditions that had all the rest of it: 2^40 of 40."""
+    planned, plan = [], compiler.plan_comparison
+    monkeypatch.setattr(compiler, "plan_comparison", lambda *given: planned.append(given) or plan(*given))
+    build_test_attribute(parse_predicate("a" + " / sign(b)" * 12 + " > 1"), COMPARED_DOMAIN)
+    assert len([one for one in planned if one[1] == ">"]) == 1
+    assert len(planned) <= 4 * 12
 
 
 def test_conditions_leave_zero_out() -> None:

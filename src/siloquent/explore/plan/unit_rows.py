@@ -194,5 +194,7 @@ def _compute_identity(per_unit: PerUnit, columns: tuple[UnitColumn, ...], schema
     """Compute a digest of the subquery and of the declarations that its values follow from."""
     read = [repr(attribute) for attribute in schema.domain]
     document = build_document(per_unit)
-    facts = (document, [repr(one.attribute) for one in columns], read, schema.unit.code)
+    # Attributes that follow from other tables have names only: what they mean is in the identity of the rows.
+    relation = [schema.domain.relation] if schema.domain.relation else []
+    facts = (document, [repr(one.attribute) for one in columns], read, schema.unit.code, *relation)
     return hashlib.sha256(repr(facts).encode()).hexdigest()[:32]

@@ -375,22 +375,26 @@ def _iter_unknown(predicate: Predicate) -> Iterator[Expression]:
         yield from (one for one in iter_expressions(predicate) if list_attributes(one))
 
 
-def multiply_out(test: Compare) -> Predicate | None:
-    """Return a comparison of a quotient by attributes as one of products, by the divisor's sign; None for others.
+def multiply_out(test: Compare) -> Compare | None:
+    """Return a comparison with a quotient by attributes as one of products; None for others.
 
-    A divisor of 0 is NULL, so the comparison is UNKNOWN there.
+    Both sides are multiplied by the divisor's distance from 0, so that one comparison stays one however many quotients
+    are nested. A divisor of 0 is NULL, so the comparison is UNKNOWN there.
     """
     quotient, other, op = test.left, test.right, test.op
     if not _divides_by_attribute(quotient):
         quotient, other, op = other, quotient, FLIPPED[op]
     if not isinstance(quotient, Arithmetic) or not _divides_by_attribute(quotient):
         return None
-    zero = Value(0)
-    divisor = Call("nullif", quotient.right, (zero,))
-    product = Arithmetic(other, "*", divisor)
-    above = And((Compare(divisor, ">", zero), Compare(quotient.left, op, product)))
-    below = And((Compare(divisor, "<", zero), Compare(quotient.left, FLIPPED[op], product)))
-    return Or((above, below))
+    divisor = Call("nullif", quotient.right, (Value(0),))
+    return Compare(_multiply(quotient.left, Call("sign", divisor)), op, _multiply(other, Call("abs", divisor)))
+
+
+def _multiply(expression: Expression, factor: Expression) -> Arithmetic:
+    """Return a product; that of a quotient by attributes is a quotient, which is multiplied out in its turn."""
+    if isinstance(expression, Arithmetic) and _divides_by_attribute(expression):
+        return Arithmetic(_multiply(expression.left, factor), "/", expression.right)
+    return Arithmetic(expression, "*", factor)
 
 
 def _divides_by_attribute(expression: Expression) -> bool:
