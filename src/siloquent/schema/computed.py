@@ -41,6 +41,16 @@ Batch = Mapping[str, "NDArray[Any]"]
 """The cells of each declared attribute in some rows, -1 for OUTSIDE; texts as they are stored."""
 
 
+class _Rows(dict[str, "NDArray[Any]"]):
+    """A batch with the values of its ``Shared`` nodes."""
+
+    __slots__ = ("kept",)
+
+    def __init__(self, rows: Batch) -> None:
+        super().__init__(rows)
+        self.kept: dict[Shared, Evaluated] = {}
+
+
 class Node(Protocol):
     """A part of a program."""
 
@@ -146,6 +156,26 @@ class Combine:
         divisor = np.where(right.data == 0, 1, right.data)
         rest = np.fmod(left.data, divisor)
         return Evaluated.from_parts(rest if self.op == "%" else (left.data - rest) // divisor, states)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Shared:
+    """A value that a program uses several times: computed once, or nested uses would double the work each time."""
+
+    inner: Node
+
+    def evaluate(self, rows: Batch) -> Evaluated:
+        """Compute the value in each row."""
+        if not isinstance(rows, _Rows):
+            return self.inner.evaluate(_Rows(rows))
+        if self not in rows.kept:
+            rows.kept[self] = self.inner.evaluate(rows)
+        return rows.kept[self]
+
+
+def share(node: Node) -> Node:
+    """Return ``node`` for several uses."""
+    return node if isinstance(node, (Fixed, Cell, Lookup, Shared)) else Shared(node)
 
 
 Rounding = Literal["floor", "ceil", "nearest"]
@@ -332,7 +362,7 @@ class Computed:
 
         It lies in that range whatever the cells of ``rows``, so bounds derived from the range hold for every row.
         """
-        found = self.node.evaluate(rows)
+        found = self.node.evaluate(_Rows(rows))
         cells = found.data - self.first
         inside = (found.states == KNOWN) & (cells >= 0) & (cells < self.steps)
         is_null = found.states == NULL

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
+from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
 
@@ -12,12 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from siloquent.errors import RequestError
+from siloquent.errors import RequestError, SyntaxProblem
 from siloquent.explore.plan.computed import compiler
 from siloquent.explore.plan.computed.attributes import build_test_attribute, build_value_attribute
 from siloquent.explore.spec.language.parse import parse_expression, parse_predicate
 from siloquent.schema import Attribute, Domain
-from siloquent.schema.computed import KNOWN
+from siloquent.schema.computed import KNOWN, Cell
 
 GRIDS = ["1", "0.5", "0.01", "0.3", "7"]
 
@@ -98,6 +99,45 @@ def test_quotients_within_quotients_are_one_comparison(monkeypatch: pytest.Monke
     build_test_attribute(parse_predicate("a" + " / sign(b)" * 12 + " > 1"), COMPARED_DOMAIN)
     assert len([one for one in planned if one[1] == ">"]) == 1
     assert len(planned) <= 4 * 12
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a" + " / e" * 12,
+        "a / (" + "1 / (" * 5 + "e + a + 9" + ")" * 6,
+        "nullif(" * 12 + "a" + "".join(f", {place})" for place in range(12)),
+    ],
+)
+def test_nested_quotients_compute_each_part_once(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each level used to compute those within it twice: 2^40 times for 40 levels, after the charge."""
+    domain = Domain((*COMPARED_DOMAIN, build_attribute("e", "1", 1, 3)))
+    made = build_value_attribute(parse_expression(text), domain, {})
+    computed, evaluate, done = made.computed, Cell.evaluate, []
+    assert computed is not None
+    monkeypatch.setattr(Cell, "evaluate", lambda cell, rows: done.append(cell) or evaluate(cell, rows))
+    rows = {name: np.arange(3) for name in "abcde"}
+    assert len(computed.compute_cells(rows)) == 3
+    assert len(done) <= 8 * 12
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda inner: f"({inner} IS DISTINCT FROM ill)",
+        lambda inner: f"({inner} = ill)",
+        lambda inner: f"({inner} BETWEEN ill AND ill)",
+        lambda inner: f"(CASE {inner} {'WHEN TRUE THEN ill ' * 9} ELSE ill END)",
+    ],
+)
+def test_conditions_within_conditions_are_refused_before_they_double_too_often(write: Callable[[str], str]) -> None:
+    """Each level has the one within it twice or more, so that a line of text could stand for 2^60 parts."""
+    text = "ill"
+    for _ in range(20):
+        text = write(text)
+    with pytest.raises(SyntaxProblem, match="at most"):
+        parse_predicate(f"{text} = TRUE")
+    assert parse_predicate(f"{write(write('ill'))} = TRUE")
 
 
 def test_conditions_leave_zero_out() -> None:

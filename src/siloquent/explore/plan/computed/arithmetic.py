@@ -22,7 +22,7 @@ from siloquent.explore.plan.computed.values import (
 )
 from siloquent.explore.spec.predicate import Expression, Value
 from siloquent.schema.attribute import MAX_FROM_ZERO, MAX_STEPS
-from siloquent.schema.computed import NULL, Absolute, Choose, Combine, Fixed, Node, Round, Scale
+from siloquent.schema.computed import NULL, Absolute, Choose, Combine, Fixed, Node, Round, Scale, share
 
 DAY_SECONDS = 86_400
 
@@ -117,8 +117,9 @@ def _divide_rounded(left: PlannedValue, right: PlannedValue, text: str) -> Plann
         ends = [Fraction(a, b) * ratio for a in (left.low, left.high) for b in (right.low, right.high)]
         low, high = math.floor(min(ends) + Fraction(1, 2)) - 1, math.ceil(max(ends) - Fraction(1, 2)) + 1
         if largest < LARGEST and high - low < MAX_STEPS and max(abs(low), abs(high)) <= MAX_FROM_ZERO:
-            half = Combine(Absolute(left.node, sign=True), "*", Scale(right.node, down // 2))
-            node = Combine(Combine(Scale(left.node, up), "+", half), "//", Scale(right.node, down))
+            above, below = share(left.node), share(right.node)
+            half = Combine(Absolute(above, sign=True), "*", Scale(below, down // 2))
+            node = Combine(Combine(Scale(above, up), "+", half), "//", Scale(below, down))
             low, high = max(low, math.floor(min(ends))), min(high, math.ceil(max(ends)))
             return PlannedValue(node, "number", low, high, step, is_nullable=left.is_nullable or right.is_nullable)
     require_fits(largest, largest, text)

@@ -83,6 +83,7 @@ from siloquent.schema.computed import (
     Recode,
     Round,
     TruthValue,
+    share,
 )
 
 _UNITS: dict[str, int] = {"day": DAY_SECONDS, "hour": 3_600, "minute": 60, "second": 1}
@@ -286,6 +287,7 @@ class Compiler:
 
     def _nullif(self, call: Call) -> PlannedValue:
         first, other = self._plan_arguments(call)
+        first = replace(first, node=share(first.node))
         test = plan_comparison(first, "=", other, render_expression(call))
         return choose_value(
             [test], [PlannedValue(Fixed(0, NULL), "null", is_nullable=True), first], render_expression(call)

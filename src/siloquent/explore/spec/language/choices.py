@@ -7,11 +7,14 @@ from collections.abc import Callable
 from siloquent.errors import SyntaxProblem
 from siloquent.explore.spec.language.cursor import Cursor
 from siloquent.explore.spec.language.refusals import RESERVED
+from siloquent.explore.spec.members import has_more_parts
 from siloquent.explore.spec.predicate import Branch, Call, Case, Compare, Expression, Predicate, Value
 
 ReadValue = Callable[[Cursor], Expression]
 ReadTest = Callable[[Cursor], Predicate]
 MAX_CHOICES = 64
+MAX_SUBJECT = 200
+"""The most parts of what CASE compares, which each WHEN repeats."""
 CHOOSING = ("IF", "IIF", "COALESCE", "IFNULL", "NULLIF", "GREATEST", "LEAST")
 _STARTS = ("word", "quoted", "number", "text")
 
@@ -27,7 +30,10 @@ def read_case(cursor: Cursor, read_value: ReadValue, read_test: ReadTest) -> Cas
     """Parse ``CASE WHEN test THEN value ... ELSE value END``, or ``CASE expression WHEN value THEN value ... END``."""
     cursor.expect("CASE")
     cursor.enter_parenthesis()
+    start = cursor.token.start
     subject = None if cursor.is_at("WHEN") else read_value(cursor)
+    if has_more_parts(subject, MAX_SUBJECT):
+        raise SyntaxProblem(f"What CASE compares has at most {MAX_SUBJECT} parts", position=start)
     branches: list[Branch] = []
     while cursor.is_at("WHEN") or not branches:
         cursor.expect("WHEN")

@@ -32,6 +32,7 @@ from siloquent.explore.spec.language.truth_tests import (
     is_true,
     is_unknown,
 )
+from siloquent.explore.spec.members import has_more_parts
 from siloquent.explore.spec.normal_form import MAX_DEPTH
 from siloquent.explore.spec.predicate import (
     CHOICES,
@@ -66,6 +67,8 @@ _PATTERNS = {
     "CONTAINS": ("%", "%"),
 }
 """Functions of two texts, as the ends of a pattern around the second."""
+MAX_PARTS = 2_000
+"""Of a condition that is used as a value: attributes, constants and operations."""
 _TESTS = ("IN", "LIKE", "ILIKE", "BETWEEN")
 _EXPRESSIONS = (Column, Value, Arithmetic, Call, Case, Through)
 
@@ -108,7 +111,11 @@ def _require_predicate(cursor: Cursor, start: int, node: Node) -> Predicate:
 
 
 def _require_expression(cursor: Cursor, start: int, node: Node) -> Expression:
-    return node if isinstance(node, _EXPRESSIONS) else build_truth(node)
+    if isinstance(node, _EXPRESSIONS):
+        return node
+    if has_more_parts(node, MAX_PARTS):  # its truth has it twice, and that of a condition about that truth four times
+        raise SyntaxProblem(f"A condition that is used as a value has at most {MAX_PARTS:,} parts", position=start)
+    return build_truth(node)
 
 
 def _read_or(cursor: Cursor) -> Node:
