@@ -104,8 +104,8 @@ class HeadFile:
                 f"The ledger has {books.get_head().seq:,} entries and {self.path.name} is missing: "
                 "this may be an older copy, which lacks recent charges.",
                 fix=build_fix(
-                    f"restore {self.path.name} next to it; if this is the newest copy, with --checkpoint FILE "
-                    "if you keep one: ",
+                    f"restore {self.path.name} next to it; if this is the newest copy, with your checkpoint's file if "
+                    "you keep one: ",
                     run("ledger adopt", "--statement", NEWEST),
                 ),
             )

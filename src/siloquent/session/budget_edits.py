@@ -82,6 +82,8 @@ def _choose(schema: TableSchema, epsilon: Amount | None, rho: Amount | None) -> 
     if value <= 0 or Fraction(text) != value:
         raise RequestError(
             f"A budget must be above 0 and have at most 28 digits, not {value}.",
-            fix=run("budget set", schema.name, f"--{symbol}", "1"),
+            fix=run("budget set", schema.name, "--rho", "1")
+            if symbol == "rho"
+            else run("budget set", schema.name, "--epsilon", "1"),
         )
     return symbol, text
