@@ -12,8 +12,8 @@ import numpy as np
 from sqlglot import exp
 
 from siloquent.data.computed_columns import ComputedColumn
-from siloquent.data.index_sql import SourceColumn, quote_name
-from siloquent.schema import MAX_CELLS, Block
+from siloquent.data.index_sql import SourceColumn, build_int_literal, quote_name
+from siloquent.schema import MAX_CELLS, OUTSIDE, Block
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 KEPT = "kept"
 """The relation of bounded rows as indices."""
 COUNT, LOW, HIGH = 0, 1, 2
+MAX_RANGES = 8
+"""Conditions on more ranges of one column are left to the fold of the counts."""
+Ranges = tuple[tuple[int, int], ...]
 _HALF = 20
 """The number of bits of the index in each of the two halves of a sum, so that no batch or total can overflow.
 
@@ -35,6 +38,26 @@ class GroupedCount:
 
     block: Block
     columns: tuple[SourceColumn | ComputedColumn, ...]
+    needed: tuple[NDArray[np.bool_] | None, ...] = ()
+    """The indices of each column whose rows are counted at all, the last for OUTSIDE; None or nothing for all."""
+
+    def find_ranges(self, name: str) -> Ranges | None:
+        """Return the needed indices of the column ``name`` as ranges; None if all are needed or there are too many."""
+        for column, needed in zip(self.columns, self.needed, strict=False):
+            if needed is not None and column.index_name == name and isinstance(column, SourceColumn):
+                return _list_ranges(needed)
+        return None
+
+    def find_fixed(self, position: int) -> int | None:
+        """Return an index that stands for all needed ones of the column at ``position``, if they are of one class."""
+        mask = self.needed[position] if self.needed else None
+        if mask is None or self.find_ranges(self.columns[position].index_name) is None:
+            return None
+        needed = np.flatnonzero(mask)
+        classes = self.block.classes[position][needed]
+        if not len(needed) or (classes != classes[0]).any():
+            return None
+        return int(needed[0]) if needed[0] < len(self.block.classes[position]) - 1 else OUTSIDE
 
     @property
     def is_computed(self) -> bool:
@@ -78,6 +101,48 @@ class GroupedCount:
         return places
 
 
+def find_needed(block: Block, counted: NDArray[np.bool_] | None) -> tuple[NDArray[np.bool_] | None, ...]:
+    """Return which indices of each column of ``block`` lie in a cell that is ``counted``, shape (cells,)."""
+    if counted is None or counted.all():
+        return ()
+    cells = counted.reshape(block.shape)
+    found: list[NDArray[np.bool_] | None] = []
+    for axis, classes in enumerate(block.classes):
+        if not isinstance(classes, np.ndarray):
+            found.append(None)
+            continue
+        by_class = np.asarray(cells.any(axis=tuple(other for other in range(cells.ndim) if other != axis)))
+        needed = (classes >= 0) & by_class[classes]
+        found.append(None if needed.all() else needed)
+    return tuple(found)
+
+
+def _list_ranges(needed: NDArray[np.bool_]) -> Ranges | None:
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], needed[:-1], [False]]).astype(np.int8)))
+    ranges = [(int(low), int(high) - 1) for low, high in zip(edges[::2], edges[1::2], strict=True)]
+    if needed[-1]:
+        ranges.append((OUTSIDE, OUTSIDE))
+    return tuple(ranges) if len(ranges) <= MAX_RANGES else None
+
+
+def build_conditions(scans: Sequence[GroupedCount]) -> list[exp.Expr]:
+    """Return conditions that every row meets which one of ``scans`` counts: the engine passes over the others."""
+    first, *others = scans
+    conditions: list[exp.Expr] = []
+    for column in first.columns:
+        name = column.index_name
+        ranges = [scan.find_ranges(name) for scan in (first, *others)]
+        if any(one is None for one in ranges):
+            continue
+        place = quote_name(name)
+        within: list[exp.Expr] = [
+            exp.Between(this=place.copy(), low=build_int_literal(low), high=build_int_literal(high))
+            for low, high in dict.fromkeys(pair for one in ranges for pair in one or ())
+        ]
+        conditions.append(exp.or_(*within) if within else exp.false())
+    return conditions
+
+
 def build_group_query(
     scans: Sequence[GroupedCount], summed: SourceColumn | None, rows: exp.Table | exp.Subquery
 ) -> exp.Query:
@@ -92,22 +157,26 @@ def build_group_query(
 def _select_groups(
     scan: GroupedCount, number: int, summed: SourceColumn | None, rows: exp.Table | exp.Subquery
 ) -> exp.Select:
-    terms: list[exp.Expr] = [
-        # A single column is left as it is: the engine groups it by a table of its values instead of by a hash.
-        quote_name(column.index_name)
-        if stride == 1
-        else exp.Mul(this=exp.cast(quote_name(column.index_name), "BIGINT"), expression=exp.Literal.number(stride))
-        for column, stride in zip(scan.columns, scan.strides, strict=True)
-    ]
+    terms = [_build_term(scan, position) for position in range(len(scan.columns))]
     code = reduce(lambda left, right: exp.Add(this=left, expression=right), terms or [exp.Literal.number(0)])
     measured = [exp.alias_(exp.Count(this=exp.Star()), "n")]
     if summed is not None:
         measured += [exp.alias_(half, alias) for half, alias in zip(_sum_halves(summed), ("low", "high"), strict=True)]
     query = exp.select(exp.alias_(exp.Literal.number(number), "scan"), exp.alias_(code, "code"), *measured)
-    query = query.from_(rows.copy(), copy=False)
+    query = query.from_(rows.copy(), copy=False).where(*build_conditions([scan]), copy=False)
     if summed is not None:
         query = query.where(_is_value(summed), copy=False)
     return query.group_by(exp.Literal.number(2), copy=False) if scan.columns else query
+
+
+def _build_term(scan: GroupedCount, position: int) -> exp.Expr:
+    """Return a column's part of the code: its index times its stride, a constant where one index stands for all."""
+    stride, fixed = scan.strides[position], scan.find_fixed(position)
+    if fixed is not None:
+        return build_int_literal(fixed * stride)
+    index = quote_name(scan.columns[position].index_name)
+    # A single column is left as it is: the engine groups it by a table of its values instead of by a hash.
+    return index if stride == 1 else exp.Mul(this=exp.cast(index, "BIGINT"), expression=exp.Literal.number(stride))
 
 
 def _sum_halves(summed: SourceColumn) -> tuple[exp.Expr, exp.Expr]:

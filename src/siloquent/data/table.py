@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import compress, count
 from operator import not_
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, Protocol, TypeVar
@@ -23,9 +23,11 @@ from siloquent.data.grouped_counts import (
     COUNT,
     KEPT,
     GroupedCount,
+    build_conditions,
     build_count_kernel,
     build_group_query,
     combine_sums,
+    find_needed,
     list_computed,
     scatter_groups,
 )
@@ -129,9 +131,14 @@ class PrivateTable:
         """
         return self._engine.compute_digest()
 
-    def count_by_cell(self, blocks: Sequence[Block], permit: Permit) -> list[NDArray[np.int64]]:
+    def count_by_cell(
+        self, blocks: Sequence[Block], permit: Permit, *, counted: Sequence[NDArray[np.bool_]] | None = None
+    ) -> list[NDArray[np.int64]]:
         """Count the rows in each cell: an array of shape (block.size,) per block, row-major, zeros included.
 
+        Args:
+            counted: The cells of each block that the caller uses, shapes (block.size,); the numbers in others have no
+                meaning, and their rows are passed over where that is faster.
         Raises:
             NotAllowed: ``permit`` is not an open one of this table.
             RequestError: a block names an attribute without cells.
@@ -140,10 +147,17 @@ class PrivateTable:
             Exact, hence only for measure packages. With all blocks side by side, adding or removing one unit changes
             the counts by at most max_rows in L1 for each block, and replacing one by twice that.
         """
-        scans = [self._build_scan(block) for block in blocks]
+        scans = self._build_scans(blocks, counted)
         return [measured[COUNT] for measured in self._measure(scans, None, permit)]
 
-    def sum_by_cell(self, blocks: Sequence[Block], attribute: str | Attribute, permit: Permit) -> list[CellSums]:
+    def sum_by_cell(
+        self,
+        blocks: Sequence[Block],
+        attribute: str | Attribute,
+        permit: Permit,
+        *,
+        counted: Sequence[NDArray[np.bool_]] | None = None,
+    ) -> list[CellSums]:
         """Sum the indices of ``attribute``, declared or computed, in each cell, over the rows with a number there.
 
         Rows that are OUTSIDE or NULL in ``attribute`` add nothing, neither to sums nor to counts, even if NULL has its
@@ -159,9 +173,8 @@ class PrivateTable:
         summed = self._find_column(attribute) if isinstance(attribute, str) else self._build_computed(attribute)
         if not summed.attribute.is_numeric:
             raise RequestError(f"Attribute {summed.attribute.name!r} is not a number, so it has no sum.")
-        scans = [self._build_scan(block) for block in blocks]
-        measured = self._measure(scans, summed, permit)
-        return [CellSums(index_sums=combine_sums(counted, summed), counts=counted[COUNT]) for counted in measured]
+        measured = self._measure(self._build_scans(blocks, counted), summed, permit)
+        return [CellSums(index_sums=combine_sums(found, summed), counts=found[COUNT]) for found in measured]
 
     def fold(
         self,
@@ -282,6 +295,14 @@ class PrivateTable:
         computed = block.find_computed(name)
         return self._find_column(name) if computed is None else self._build_computed(computed)
 
+    def _build_scans(self, blocks: Sequence[Block], counted: Sequence[NDArray[np.bool_]] | None) -> list[GroupedCount]:
+        if counted is None:
+            return [self._build_scan(block) for block in blocks]
+        return [
+            replace(self._build_scan(block), needed=find_needed(block, used))
+            for block, used in zip(blocks, counted, strict=True)
+        ]
+
     def _build_scan(self, block: Block) -> GroupedCount:
         columns = tuple(self._find_in_block(name, block) for name in block.attributes)
         for column, classes in zip(columns, block.classes, strict=True):
@@ -338,7 +359,14 @@ class PrivateTable:
         self, scans: list[GroupedCount], summed: SourceColumn | None, rows: exp.Table | exp.Subquery
     ) -> exp.Query:
         """Return the grouped query of these columns; building it takes longer than running it on a small table."""
-        key = (summed and summed.position, *(tuple(column.index_name for column in scan.columns) for scan in scans))
+        places = [
+            tuple(
+                (column.index_name, scan.find_ranges(column.index_name), scan.find_fixed(position))
+                for position, column in enumerate(scan.columns)
+            )
+            for scan in scans
+        ]
+        key = (summed and summed.position, *places)
         if key not in self._queries:
             if len(self._queries) >= MAX_QUERIES:
                 self._queries.clear()
@@ -357,7 +385,7 @@ class PrivateTable:
         needed = {column.index_name for column in columns if isinstance(column, SourceColumn)}
         needed |= {one.index_name for column in list_computed(scans, summed) for one in column.inputs}
         shown: list[exp.Expr] = [quote_name(place) for place in sorted(needed)] or [NOTHING.copy()]
-        query = exp.select(*shown)
+        query = exp.select(*shown).where(*build_conditions(scans), copy=False)
         counted = self._engine.map_merge(build_count_kernel(scans, summed), np.add, query.from_(rows.copy()))
         ends = np.cumsum([scan.block.size for scan in scans])[:-1]
         return np.split(counted, ends, axis=1)

@@ -60,13 +60,13 @@ def _read_columns(compiled: CompiledWorkload, table: PrivateTable, permit: Permi
     if compiled.distinct is not None:
         return [count_distinct(compiled, compiled.distinct, table, permit)]
     blocks = [part.block for part in compiled.parts]
-    summed = compiled.summed
+    summed, used = compiled.summed, [part.column >= 0 for part in compiled.parts]
     if summed is None:
-        counted = table.count_by_cell(blocks, permit)
+        counted = table.count_by_cell(blocks, permit, counted=used)
         return [part.fold(cells) for part, cells in zip(compiled.parts, counted, strict=True)]
     if summed.power == 2:
         return sum_square_columns(compiled, summed, table, permit)
-    found = table.sum_by_cell(blocks, summed.computed or summed.attribute, permit)
+    found = table.sum_by_cell(blocks, summed.computed or summed.attribute, permit, counted=used)
     if summed.power == 0:
         return [part.fold(cells.counts) for part, cells in zip(compiled.parts, found, strict=True)]
     return [
