@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from siloquent.errors import AccuracyUnreachable, RequestError, SiloquentError, SyntaxProblem
 from siloquent.explore.linked_joins import bind_joins, list_linked_tables
 from siloquent.explore.mending.search import mend
+from siloquent.explore.offers import offer_mended
 from siloquent.explore.plan.steps import plan_query
 from siloquent.explore.spec import parse, parse_unstated
 from siloquent.explore.spec.language.render_conditions import render_name
@@ -87,7 +88,7 @@ def _find_working(session: WorkspaceSession, text: str, refused: RequestError, m
     if len(text) <= MAX_TEXT and (quoted := _with_quotes(text, schemas)):
         return build_fix(AskWith(quoted))
     if mended := mend(text, schemas, wrong=refused):
-        return build_fix(AskWith(mended))
+        return build_fix(offer_mended(session, mended, text))
     example = find_example(schemas)
     return build_fix(AskWith(example)) if example else build_fix(run("tables"))
 

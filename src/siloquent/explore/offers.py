@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -17,11 +18,12 @@ from siloquent.explore.plan.planner import compile_query, find_least_error, is_a
 from siloquent.explore.plan.reuse.plans import apply_reuse, find_most_exact_with_reuse, resolve_wish
 from siloquent.explore.plan.steps import find_least_widening, format_errors, plan_query
 from siloquent.explore.plan.unit_rows import extend_schema
-from siloquent.explore.plan.usefulness import balance_errors, is_useful, tells_something
-from siloquent.explore.spec.aggregates import Average, Count
+from siloquent.explore.plan.usefulness import is_useful, tells_something
+from siloquent.explore.spec import parse
+from siloquent.explore.spec.aggregates import Average, Count, Deviation, Variance
 from siloquent.explore.spec.language.render import render_offer
 from siloquent.explore.spec.name_resolution import resolve_names
-from siloquent.explore.spec.promises import Accuracy, Spend
+from siloquent.explore.spec.promises import Accuracy, Promise, Spend
 from siloquent.explore.spec.query import GroupBy, Query
 from siloquent.fixes import AskWith, Fix, RunCommand, Verb, build_fix
 from siloquent.privacy import Cost, convert_zcdp_to_epsilon, format_digits, get_accountant
@@ -36,9 +38,14 @@ PARTS = (Fraction(1, 10), Fraction(1, 3), Fraction(1))
 """The parts of the remaining budget for which something is offered: the first that buys an answer of use."""
 FILTERED = (10, 4, 2)
 """A condition may leave these parts of the rows: averages over it are offered for groups of that size."""
+MAX_APART = 4
+"""Of at most so many aggregates, each error is widened for itself."""
 MAX_EPSILON = 10
 """A budget above this protects little, so that none is offered."""
 Currency = Literal["epsilon", "rho"]
+_PROMISE = re.compile(
+    r"\b(?:ERROR|BUDGET|WITHIN|EPSILON|EPS|RHO|ACCURACY|TOLERANCE|MARGIN|ERR)\b(.*)", re.IGNORECASE | re.DOTALL
+)
 _PLENTY = Cost(10**30, 10**30)
 
 
@@ -207,11 +214,37 @@ class Offers:
         sizes = [replace(query, promise=replace(query.promise, at_least=rows)) for rows in self._list_sizes(query)]  # type: ignore[arg-type]
         yield from sizes
         largest = sizes[-1:] or [query]
-        related = extend_schema(query, schema)
-        balanced = [balance_errors(one, related) for one in largest] if len(query.aggregates) > 1 else []
-        for one in (*balanced, *largest, query):
+        apart = filter(None, [self._widen_apart(one, allowed) for one in largest])
+        for one in (*apart, *largest, query):
             if (wider := find_least_widening(one, schema, left=allowed)) is not None:
                 yield wider
+
+    def _widen_apart(self, query: Query, allowed: Cost) -> Query | None:
+        """Return ``query`` with each error as if it were asked alone, for its share of ``allowed``; none is lowered.
+
+        Widened by one factor, an error that could stay as it was asked would be lost with one that is too dear.
+        """
+        promise, count = query.promise, len(query.aggregates)
+        if not isinstance(promise, Accuracy) or not 2 <= count <= MAX_APART or query.chooses_by_another:
+            return None
+        bounds, part = list(promise.bounds), Cost(allowed.amount // count, allowed.delta)
+        for place, aggregate in enumerate(query.aggregates):
+            rows = promise.at_least if isinstance(aggregate, Average | Variance | Deviation) else None
+            own = replace(promise, error=bounds[place].error, percent=bounds[place].percent, more=(), at_least=rows)
+            alone = replace(
+                query, aggregate=aggregate, promise=own, others=(), presentation=None, having=None, top=None
+            )
+            try:
+                plan_query(alone, self.schema, left=part)
+            except AccuracyUnreachable:
+                wider = find_least_widening(alone, self.schema, left=part)
+                if wider is None or not isinstance(wider.promise, Accuracy):
+                    return None
+                bounds[place] = replace(bounds[place], error=wider.promise.error)
+            except RequestError:
+                return None
+        first, *more = bounds
+        return replace(query, promise=replace(promise, error=first.error, percent=first.percent, more=tuple(more)))
 
     def _list_sizes(self, query: Query) -> list[int]:
         """List the group sizes for which averages are offered, if the question leaves them open."""
@@ -246,6 +279,40 @@ class Offers:
             return error
         wider = replace(planned, alpha=error)
         return find_most_exact_with_reuse(wider, earlier, allowed, wish=wish, least=planned.alpha).alpha
+
+
+def offer_mended(session: WorkspaceSession, mended: str, typed: str) -> AskWith:
+    """Return the action of asking ``mended``, a correction of what was ``typed``.
+
+    The asker's own accuracy is kept if the budget pays for it; another one takes a sensible part of what is left.
+    """
+    with suppress(SiloquentError):
+        query = replace(parse(mended), explain=False)
+        schema, left = session.schema(query.table), session.get_remaining(query.table)
+        offers, best, course = Offers(session, query, "explain"), None, None
+        try:
+            course = plan_query(resolve_names(query, schema), schema, left=compute_budget_limit(schema.budget))
+        except AccuracyUnreachable as dear:
+            best = offers.find_best(dear.best_alpha) if isinstance(query.promise, Accuracy) else None
+        if course is not None and (_is_typed(query.promise, typed) or is_affordable(course.cost, next(offers.parts))):
+            price = "" if _is_typed(query.promise, typed) else describe_price(course.cost, left)
+            return AskWith(mended, price=price)
+        is_wider = isinstance(query.promise, Accuracy)
+        found = (offers.suggest_wider(best) if is_wider else offers.suggest_spending()).find(AskWith)
+        if found is not None:
+            told = mended.rfind(" /* left out: ")
+            return replace(found, question=found.question + (mended[told:] if told >= 0 else ""), change="")
+        return AskWith(mended, price="" if course is None else describe_price(course.cost, left))
+    return AskWith(mended)
+
+
+def _is_typed(promise: Promise, typed: str) -> bool:
+    """Return whether all numbers of a promise stand in ``typed``, after the word that they belong to."""
+    found = _PROMISE.search(re.sub(r",(?=\d)", ".", re.sub(r"(?<=\d),(?=\d{3}\b)", "", typed)))
+    numbers = {float(one) for one in re.findall(r"\d+(?:\.\d+)?(?:e-?\d+)?", found[1])} if found else set()
+    if isinstance(promise, Accuracy):
+        return all(float(bound.error) in numbers for bound in promise.bounds)
+    return isinstance(promise, Spend) and float(promise.amount) in numbers
 
 
 def _widen(query: Query, error: Fraction, size: int | None) -> Query:

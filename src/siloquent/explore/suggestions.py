@@ -11,7 +11,7 @@ from siloquent.errors import AccuracyUnreachable, BudgetExceeded, RequestError, 
 from siloquent.explore.default_accuracy import state_accuracy
 from siloquent.explore.examples import find_example
 from siloquent.explore.mending.search import mend
-from siloquent.explore.offers import Offers
+from siloquent.explore.offers import Offers, offer_mended
 from siloquent.explore.plan.planner import compute_allowed_cost
 from siloquent.explore.spec.language.render import render_offer
 from siloquent.explore.spec.predicate import Column
@@ -80,15 +80,18 @@ def _mend(session: WorkspaceSession, query: Query, refused: SiloquentError) -> F
             is_public and (refused.remedy.find(AskWith) or refused.code != "unknown_name")
         ):
             # The same question about only its first table: another private one may be unknown to the asker.
-            mended = mend(render_offer(replace(query, join=None)), [asked]) or find_example([asked])
-            return build_fix(AskWith(mended)) if mended else refused.remedy or build_fix(run("show", asked.name))
+            alone = render_offer(replace(query, join=None))
+            mended = mend(alone, [asked], may_lose=True) or find_example([asked])
+            if mended:
+                return build_fix(offer_mended(session, mended, alone))
+            return refused.remedy or build_fix(run("show", asked.name))
         joined = list_tables_of(query.table)
         if query.publics or (query.join is not None and len(joined) > 1):
             example = find_example([session.schema(joined[0])])
             return refused.remedy if refused.remedy.find(AskWith) or not example else build_fix(AskWith(example))
         others = [] if query.join is None else list(asked.public)
         if not others and (mended := mend(render_offer(query), [asked], wrong=refused)):
-            return build_fix(AskWith(mended))
+            return build_fix(offer_mended(session, mended, render_offer(query)))
         return refused.remedy or build_fix(run("show", asked.name))
     if session.is_frame_of_before(query.table):
         return refused.remedy
@@ -96,7 +99,7 @@ def _mend(session: WorkspaceSession, query: Query, refused: SiloquentError) -> F
         [session.schema(name) for name in session.list_tables()[:MAX_TABLES]] if refused.code == "unknown_name" else []
     )
     mended = mend(render_offer(query), tables, wrong=refused)
-    return build_fix(AskWith(mended)) if mended else build_fix(run("tables"))
+    return build_fix(offer_mended(session, mended, render_offer(query)) if mended else run("tables"))
 
 
 def _is_beyond(session: WorkspaceSession, spend: Spend, table: str) -> bool:

@@ -200,8 +200,9 @@ def _list_promises(masked: Masked, schemas: Sequence[TableSchema]) -> Iterator[s
     if re.search(r"\bBUDGET\b|\bEPSILON\b", text, re.IGNORECASE):
         yield f"{without[:end].rstrip()} BUDGET {part} {symbol}{without[end:]}"
     if kept := _keep_errors(text, len(errors)):
-        yield f"{without[:end].rstrip()} ERROR {kept}{least}{without[end:]}"
         yield f"{without[:end].rstrip()} ERROR {kept}{without[end:]}"
+        yield f"{without[:end].rstrip()} ERROR {kept}{least}{without[end:]}"
+    yield f"{without[:end].rstrip()} ERROR {joined}{without[end:]}"
     yield f"{without[:end].rstrip()} ERROR {joined}{least}{without[end:]}"
     yield f"{without[:end].rstrip()} ERROR {joined}{least}"
     yield f"{without[:end].rstrip()} BUDGET {part} {symbol}"

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from siloquent.errors import AccuracyUnreachable, SiloquentError, SyntaxProblem, UnknownName
-from siloquent.explore.mending.clauses import list_clauses
+from siloquent.explore.mending.clauses import list_clauses, split_items
 from siloquent.explore.mending.conditions import tell_lost_conditions
 from siloquent.explore.mending.slips import list_slips
 from siloquent.explore.mending.words import list_words
@@ -29,13 +29,16 @@ _CLAUSE = re.compile(
     re.IGNORECASE,
 )
 _OF_COLUMN = re.compile(r"\b(?!COUNT\b)[A-Za-z_]+\s*\(\s*[^*()\s][^()]*\)", re.IGNORECASE)
+_GROUPED = re.compile(r"\bGROUP\s+BY\b(.*?)(?=\bHAVING\b|\bORDER\b|\bERROR\b|\bBUDGET\b|$)", re.IGNORECASE | re.DOTALL)
 _GROUPS_EACH = re.compile(r"\bAT\s+MOST\s+\S+\s+GROUPS?\s+EACH\b", re.IGNORECASE)
 _PRICE = re.compile("ERROR|BUDGET")
 _ERROR = re.compile(r"ERROR [\d.]+(?: PERCENT| ROWS)?(?:, [\d.]+(?: PERCENT| ROWS)?)*")
 
 
-def mend(text: str, schemas: Sequence[TableSchema], *, wrong: SiloquentError | None = None) -> str:
-    """Return a question like ``text`` that is not refused, by the fewest corrections; "" if none is found.
+def mend(
+    text: str, schemas: Sequence[TableSchema], *, wrong: SiloquentError | None = None, may_lose: bool = False
+) -> str:
+    """Return a question like ``text`` that is not refused but for its price, by the fewest corrections; "" if none.
 
     The search ends after a number of attempts, so that it finds the same on every machine. A condition that the
     question lacks is named in a comment at its end.
@@ -43,6 +46,7 @@ def mend(text: str, schemas: Sequence[TableSchema], *, wrong: SiloquentError | N
     Args:
         schemas: The tables that the asker may see.
         wrong: The refusal of ``text``, if known.
+        may_lose: Whether what names an unknown column may be left out.
     Privacy:
         Reads no data; a function of the text and the declarations.
     """
@@ -54,7 +58,7 @@ def mend(text: str, schemas: Sequence[TableSchema], *, wrong: SiloquentError | N
         or max_repeated(text) > MAX_WORDS
     ):
         return ""
-    found = _Search(tuple(schemas)).run(text, wrong)
+    found = _Search(tuple(schemas), may_lose=may_lose).run(text, wrong)
     return tell_lost_conditions(text, found) if found else ""
 
 
@@ -70,12 +74,17 @@ def max_repeated(text: str) -> int:
 
 @dataclass(slots=True)
 class _Search:
-    """One search: the texts tried so far, and how many of them were planned."""
+    """One search: the texts tried so far, and how many of them were planned.
+
+    ``whole``: a question of which nothing may be left out.
+    """
 
     schemas: tuple[TableSchema, ...]
+    may_lose: bool = False
     seen: set[str] = field(default_factory=set)
     planned: int = 0
     characters: int = 0
+    whole: str = ""
 
     def run(self, text: str, wrong: SiloquentError | None) -> str:
         found = self._refuse(text)
@@ -84,6 +93,7 @@ class _Search:
         first = wrong or found
         if isinstance(first, UnknownName) and first.near is None and first.kind.startswith("value of "):
             return ""  # another value would be another question
+        self.whole = text if _names_nothing(first) and not self.may_lose else ""
         spare = ""  # counts rows in place of another aggregate, so it is taken only if nothing nearer is found
         states: list[tuple[str, SiloquentError]] = [(text, first)]
         self.seen.add(_squeeze(text))
@@ -121,7 +131,8 @@ class _Search:
         for source in sources:
             for one in source():
                 candidate = _squeeze(one)
-                if candidate and candidate not in self.seen:
+                is_less = self.whole and _asks_less(self.whole, candidate)  # another column is another question
+                if candidate and candidate not in self.seen and not is_less:
                     self.seen.add(candidate)
                     self.characters += len(candidate)
                     yield candidate
@@ -134,7 +145,10 @@ class _Search:
         return named or self.schemas
 
     def _refuse(self, text: str) -> SiloquentError | None:
-        """Return the refusal of ``text``; None if it can be answered within the table's whole budget."""
+        """Return the refusal of ``text``; None if it can be answered, be it for more than the budget.
+
+        A price is no fault of a text: who offers it looks for an accuracy that can be paid.
+        """
         try:
             query = parse(text)
             schema = next((one for one in self.schemas if one.name == query.table), None)
@@ -144,9 +158,23 @@ class _Search:
             plan_query(
                 resolve_names(replace(query, explain=False), schema), schema, left=compute_budget_limit(schema.budget)
             )
+        except AccuracyUnreachable:
+            return None
         except SiloquentError as refused:
             return refused
         return None
+
+
+def _names_nothing(refused: SiloquentError) -> bool:
+    """Return whether a text names a column, and no column is called nearly so."""
+    return isinstance(refused, UnknownName) and refused.kind == "attribute" and refused.near is None
+
+
+def _asks_less(text: str, candidate: str) -> bool:
+    """Return whether ``candidate`` lacks a condition, the groups or an aggregate of a column that ``text`` has."""
+    was, now = (len(_OF_COLUMN.findall(one)) for one in (text, candidate))
+    keys = [len(split_items(found[1])) if (found := _GROUPED.search(one)) else 0 for one in (text, candidate)]
+    return now < was or keys[1] < keys[0] or tell_lost_conditions(text, candidate) != candidate
 
 
 def _gives_up_an_aggregate(text: str, candidate: str) -> bool:

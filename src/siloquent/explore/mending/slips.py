@@ -58,6 +58,7 @@ REPLACEMENTS: tuple[tuple[str, str], ...] = (
     (r"\b(?:floor|ceil|ceiling|trunc|int|round)\s*\(\s*([^()]+?)\s*/+\s*(\d+)\s*\)", r"\1 // \2"),
     (r"\b(?:floor|ceil|ceiling|trunc|int)\s*\(([^()]*)\)", r"\1"),
     (r"\bBETWEEN\s+(\S+?)\s*,\s*(\S+)", r"BETWEEN \1 AND \2"),
+    (r"\bBETWEEN\s+([^\s,]+)\s+(?!AND\b)([^\s,]+)", r"BETWEEN \1 AND \2"),
     (rf"\bIN\s+({TEXT}|[\d.]+)(?!\s*,)", r"IN (\1)"),
     (rf"({NAME})\s+IN\s*\(\s*(-?[\d.]*\d)\s*\.\.\s*(-?[\d.]+)\s*\)", r"\1 BETWEEN \2 AND \3"),
     (rf"(-?\b[\d.]+)\s*(<=?|>=?)\s*({NAME})\s*(<=?|>=?)\s*(-?[\d.]+)", r"\1 \2 \3 AND \3 \4 \5"),

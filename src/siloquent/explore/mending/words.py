@@ -15,6 +15,7 @@ from siloquent.explore.spec.language.render_conditions import render_constant, r
 from siloquent.explore.spec.predicate import FUNCTIONS
 from siloquent.schema import Attribute, TableSchema
 from siloquent.schema.attribute import OTHER
+from siloquent.schema.value_formats import list_candidates
 
 _LANGUAGE = [
     "SELECT",
@@ -211,9 +212,9 @@ def _read_constant(
         return None
     is_text = not always and found[3] != constant
     if attribute.kind == "boolean":
-        return (
-            name if constant.upper() not in ("TRUE", "FALSE", "0", "1") or op not in ("=", "==", "!=", "<>") else None
-        )
+        if op not in ("=", "==", "!=", "<>"):
+            return name
+        return None if constant.upper() in ("TRUE", "FALSE", "0", "1") else f"{name} {op} {_read_truth(constant)}"
     if attribute.kind == "category":
         if "LIKE" in op or (is_text and constant in attribute.values):
             return None
@@ -225,6 +226,13 @@ def _read_constant(
     if attribute.is_numeric:
         return _clamp(attribute, name, op, constant)
     return None if is_text and _is_inside(attribute, constant) else f"{name} {op} {choose_constant(attribute)}"
+
+
+def _read_truth(word: str) -> str:
+    """Return FALSE for a word that means it in some language, otherwise TRUE."""
+    folded = word.strip().casefold()
+    false = {one.casefold() for form in list_candidates("boolean") for one in form.false} | {"false", "f", "no", "n"}
+    return "FALSE" if folded in false else "TRUE"
 
 
 def _is_inside(attribute: Attribute, text: str) -> bool:

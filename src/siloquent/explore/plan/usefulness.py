@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
-from decimal import Decimal
 from fractions import Fraction
 
 from siloquent.explore.plan.averages import find_count, find_promised_rows, find_sure_rows, predict_error
@@ -22,7 +20,7 @@ from siloquent.schema import TableSchema
 
 USEFUL = 4
 """An error of use is at most this part of what an aggregate can be."""
-_TENTH, _SMALL = 10, 1_000
+_TENTH = 10
 _NOTHING = 2
 """An error from this part on leaves the value as unknown as the declaration does."""
 Spread = Average | Variance | Deviation
@@ -41,22 +39,6 @@ def is_useful(course: QueryPlan, *, part: int = USEFUL) -> bool:
 def tells_something(course: QueryPlan) -> bool:
     """Return whether the intervals of ``course`` are narrower than what the declaration says without any data."""
     return is_useful(course, part=_NOTHING)
-
-
-def balance_errors(query: Query, schema: TableSchema) -> Query:
-    """Return ``query`` with errors that are alike small parts of what their aggregates can be, none below its own.
-
-    Widened by one factor, an error of 5 for a count and one of 5 for an average would make the average useless first.
-    """
-    promise = query.promise
-    assert isinstance(promise, Accuracy)
-    bounds = list(promise.bounds)
-    for place, aggregate in enumerate(query.aggregates):
-        most = _find_largest(aggregate, schema)
-        if most is not None and not bounds[place].percent and bounds[place].error < most / _SMALL:
-            bounds[place] = replace(bounds[place], error=Decimal(format_digits(most / _SMALL, 3)))
-    first, *more = bounds
-    return replace(query, promise=replace(promise, error=first.error, more=tuple(more)))
 
 
 def _predict(aggregate: Aggregate, course: QueryPlan, rows: Fraction | None) -> Fraction | None:
