@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 ERRORS = (20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000)
 SMALL_ERRORS = (2, 5, 10)
 AFFORDABLE, DEARER = Fraction(1, 20), Fraction(1, 4)
-USEFUL = 4
-"""Of a group of average size, an error is at most this part."""
+USEFUL = (50, 10, 4)
+"""Of a group of average size, an error is at most one of these parts: the first that can be had."""
 MAX_GROUPS = 60
 
 
@@ -58,8 +58,9 @@ def price_first_query(workspace: Workspace, schema: TableSchema) -> FirstQuery |
     size = schema.size_hint
     with closing(Session(workspace, MemoryLedger())) as session:
         known: dict[str, FirstQuery | None] = {}
-        for text, cells in ((grouped, groups), (total, 1)):
-            largest = None if size is None else Fraction(size, USEFUL * cells)
+        tried = [(part, *asked) for part in USEFUL for asked in ((grouped, groups), (total, 1))]
+        for part, text, cells in tried:
+            largest = None if size is None else Fraction(size, part * cells)
             for affordable in (AFFORDABLE, DEARER):
                 for error in ERRORS if largest is None or largest >= ERRORS[0] else SMALL_ERRORS:
                     if largest is not None and error > largest:

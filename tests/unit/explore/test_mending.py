@@ -113,6 +113,40 @@ def test_a_slip_of_syntax_is_corrected_beside_a_value_that_is_refused() -> None:
     assert '["' in lines.text
 
 
+@pytest.mark.parametrize(
+    ("asked", "kept"),
+    [
+        (
+            "SELECT ward AVG(age) FROM visits GROUP BY ward ERROR 0.5",
+            "SELECT ward, AVG(age) FROM visits GROUP BY ward ERROR ",
+        ),
+        ("SELECT AVG(age FROM visits ERROR 0.001", "SELECT AVG(age) FROM visits ERROR "),
+        ("SELECT COUNT(*) FROM visits WHERE age BETWEEN 10 20 ERROR 500", "WHERE age BETWEEN 10 AND 20 ERROR 500"),
+        ("SELECT COUNT(*) FROM visits WHERE station = 'nein' ERROR 500", "WHERE station = FALSE ERROR 500"),
+    ],
+)
+def test_a_fix_changes_the_one_wrong_thing(session: sq.Session, asked: str, kept: str) -> None:
+    with pytest.raises(SiloquentError) as refused:
+        session.explain(asked)
+    assert kept in refused.value.fix
+    assert "BUDGET" not in refused.value.fix
+    session.explain(refused.value.fix)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "SELECT AVG(xyzzy) FROM visits ERROR 5",
+        "SELECT COUNT(*) FROM visits WHERE xyzzy = 'a' ERROR 500",
+        "SELECT xyzzy, COUNT(*) FROM visits GROUP BY xyzzy ERROR 500",
+    ],
+)
+def test_a_column_that_is_called_nothing_like_it_is_not_asked_around(session: sq.Session, asked: str) -> None:
+    with pytest.raises(SiloquentError) as refused:
+        session.explain(asked)
+    assert refused.value.fix == "session.schema('visits')"
+
+
 def test_a_value_that_is_nowhere_near_is_not_replaced_by_another(session: sq.Session) -> None:
     with pytest.raises(SiloquentError) as refused:
         session.explain("SELECT COUNT(*) FROM visits WHERE ward = 'surgery' ERROR 500")

@@ -184,6 +184,8 @@ def test_eight_columns_need_eight_short_answers() -> None:
         "icu, surgery",
         "0.00..999.99",
         "",
+        "31.12.2024",
+        "",
         "",
         "4",
         "5,000",
@@ -207,6 +209,7 @@ def test_eight_columns_need_eight_short_answers() -> None:
     ]
     assert schema.domain["sex"].null == "cell"
     assert schema.domain["age"].null == "drop"
+    assert (schema.reading.values.date, schema.reading.values.decimal) == ("%d.%m.%Y", ".")
     assert "no row was read" in text
 
 

@@ -19,7 +19,7 @@ from siloquent.errors import NotAllowed, RequestError
 
 if TYPE_CHECKING:
     from siloquent.documents.first_query import FirstQuery
-    from siloquent.schema import TableSchema
+    from siloquent.schema import Attribute, TableSchema
     from siloquent.schema.declaring import GivenAnswers, Source, TableDraft
     from siloquent.schema.declaring.kept_files import DeclarationFiles
 
@@ -71,6 +71,12 @@ def declare(
     accountant: Annotated[
         str | None, typer.Option("--accountant", help="How costs add up: zcdp (default) or pure.")
     ] = None,
+    days: Annotated[
+        str | None, typer.Option("--days", metavar="31.12.2024", help="The 31st of December as the file writes it.")
+    ] = None,
+    decimal: Annotated[
+        str | None, typer.Option("--decimal", metavar="12,50", help="A number with decimals as the file writes it.")
+    ] = None,
     reading: ReadingOption = None,
     header: Annotated[bool, typer.Option("--header", help="The first line contains the column names.")] = False,
     replace_file: Annotated[
@@ -110,6 +116,8 @@ def declare(
         adjacency=adjacency,
         rows=rows,
         accountant=accountant,
+        days=days,
+        decimal=decimal,
         epsilon=epsilon,
         delta=delta,
         delta_events=delta_events,
@@ -210,18 +218,27 @@ def _require_answers(options: Options, draft: TableDraft) -> TableDraft:
 
 def _suggest_answers(draft: TableDraft, keys: set[str]) -> list[str]:
     """Return options that answer the open questions, with the table's own columns."""
+    from siloquent.schema.declaring.names import suggest_meaning
     from siloquent.schema.declaring.statements import format_names
 
     ids = [column.name for column in draft.columns if (told := draft.meanings.get(column.name)) and told.type == "id"]
-    columns, names = draft.open_columns, {column.name.casefold() for column in draft.columns}
-    skipped = f"{format_names(columns)} = skip" if "rest" in names else "rest = skip"
+    columns = draft.rest_columns
+    meanings = {column.name: suggest_meaning(column) for column in columns}
+    kept = "; ".join(
+        f"{format_names([one for one in columns if meanings[one.name] == meaning])} = {meaning}"
+        for meaning in dict.fromkeys(meanings.values())
+    )
     suggested = {
         "accept": ["--accept"],
-        "columns": ["--column", skipped],
+        "columns": ["--column", kept],
         "person": ["--person", ids[-1] if ids else "none"],
         "max_rows": ["--max-rows", "4"],
     }
     return [word for key, words in suggested.items() if key in keys for word in words]
+
+
+def _spans_centuries(attribute: Attribute) -> bool:
+    return attribute.hi.year - attribute.lo.year > 100  # type: ignore[union-attr]
 
 
 def _show_end(options: Options, schema: TableSchema, first: FirstQuery | None, left_out: int) -> None:
@@ -233,6 +250,10 @@ def _show_end(options: Options, schema: TableSchema, first: FirstQuery | None, l
     events = f", delta_events {format_delta(schema.budget.delta_events)}" if schema.budget.delta_events else ""
     amount = format_significant(schema.budget.epsilon or Fraction(0), "down")
     budget = f"epsilon {amount}, delta {format_delta(schema.budget.delta)}{events}"
+    wide = [one.name for one in schema.domain if one.is_temporal and _spans_centuries(one)]
+    if wide:
+        names = clean_text(", ".join(wide[:4]))
+        screen.note(f"{names}: any day from 1900 to 2099. Write nearer bounds, lo and hi, if you know them.")
     screen.note(f"Hidden: {schema.unit.description}. Budget: {budget}.")
     screen.note(f"Compare the rows with it, for the owner only:\n  {options.format_command('check', schema.name)}")
     if first is None:

@@ -9,6 +9,7 @@ from siloquent.schema.files.toml import quote_short, quote_text, read_toml
 
 _TEXTS = (
     "empty", "outside", "person", "max_rows", "adjacency", "rows", "accountant", "epsilon", "delta", "delta_events",
+    "days", "decimal",
 )  # fmt: skip
 
 
@@ -28,6 +29,8 @@ class GivenAnswers:
     outside: str | None = None
     adjacency: str | None = None
     accountant: str | None = None
+    days: str | None = None
+    decimal: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,6 +44,8 @@ class DeclarationAnswers(TypedDict, total=False):
     max_rows: int | str
     adjacency: str
     accountant: str
+    days: str
+    decimal: str
     rows: int | str
     epsilon: Amount
     delta: Amount
@@ -75,6 +77,8 @@ class DeclarationDraft(Readable):
         outside: str | None = None,
         adjacency: str | None = None,
         accountant: str | None = None,
+        days: str | None = None,
+        decimal: str | None = None,
         unit: Unit | None = None,
         budget: TableBudget | None = None,
     ) -> DeclarationDraft:
@@ -93,6 +97,8 @@ class DeclarationDraft(Readable):
                 default numbers are clamped, dates dropped.
             adjacency: What stays hidden of a person: ``add-remove`` (the default) or ``replace-one``.
             accountant: How costs add up: ``zcdp`` (the default) or ``pure``.
+            days: How the file writes the 31st of December: ``"31.12.2024"``, or a format.
+            decimal: How the file writes a number with decimals: ``"12,50"`` or ``"1.234,50"``.
             unit: Instead of ``person`` and ``max_rows``: ``Unit.person("patient", max_rows=4)``.
             budget: Instead of ``epsilon`` and deltas: ``TableBudget.of("1", delta="1e-6")``.
         Raises:
@@ -111,6 +117,8 @@ class DeclarationDraft(Readable):
             ("outside", outside, (str,), '"drop"'),
             ("adjacency", adjacency, (str,), '"replace-one"'),
             ("accountant", accountant, (str,), '"pure"'),
+            ("days", days, (str,), '"31.12.2024"'),
+            ("decimal", decimal, (str,), '"12,50"'),
             ("unit", unit, (Unit,), UNIT_EXAMPLE),
             ("budget", budget, (TableBudget,), BUDGET_EXAMPLE),
         ):
@@ -122,6 +130,7 @@ class DeclarationDraft(Readable):
             _refuse_both("budget", epsilon=epsilon, delta=delta, delta_events=delta_events, accountant=accountant)
         answers: dict[str, object] = {"accept": accept, "empty": empty, "outside": outside, "person": person}
         answers |= {"max_rows": max_rows, "adjacency": adjacency, "rows": rows, "accountant": accountant}
+        answers |= {"days": days, "decimal": decimal}
         answers |= {"epsilon": epsilon, "delta": delta, "delta_events": delta_events}
         return self._take(columns or {}, answers, budget)
 

@@ -9,11 +9,19 @@ from decimal import Decimal
 from difflib import get_close_matches
 from types import MappingProxyType
 
-from siloquent.errors import RequestError
+from siloquent.errors import RequestError, SchemaError
 from siloquent.schema.declaring.answers import GivenAnswers
 from siloquent.schema.declaring.columns import ColumnHeader, Source
 from siloquent.schema.declaring.meanings import SKIPPED, ListFinder, parse_meaning, require_valid
 from siloquent.schema.declaring.names import Proposal, propose_meaning
+from siloquent.schema.declaring.spelling import (
+    ISO_DAY,
+    POINT,
+    has_setting,
+    read_day_format,
+    read_decimal_signs,
+    write_settings,
+)
 from siloquent.schema.declaring.statements import find_column, format_names, split_outside_quotes, split_statement
 from siloquent.schema.files.toml import MAX_ENTRIES, quote_short, quote_text
 from siloquent.schema.meaning import Meaning
@@ -84,6 +92,13 @@ class TableDraft:
     def get_outside(self, name: str) -> str:
         """Return what becomes of values beyond a column's bounds: ``clamp`` or ``drop``."""
         return self.outsides.get(name) or self.meanings[name].outside
+
+    def list_spelled(self, kind: str, setting: str) -> list[ColumnHeader]:
+        """Return the columns of texts that hold days or numbers with decimals, if no ``setting`` says how."""
+        if not self.source.address.startswith("csv") or has_setting(self.source.reading, setting):
+            return []
+        found = [one for one in self.columns if one.name in self.meanings and one.kind is None]
+        return [one for one in found if self.meanings[one.name].type == kind]
 
     @property
     def adjacency(self) -> str:
@@ -250,6 +265,32 @@ def parse_null(text: str, meaning: Meaning) -> str:
     raise RequestError(f"An empty cell is not {quote_short(text)}.", fix="group, drop, or a declared value")
 
 
+def say_days(draft: TableDraft, text: str) -> TableDraft:
+    """Take in how the file writes days: as it would write the 31st of December, or as a format; empty means ISO."""
+    form = read_day_format(text.strip())
+    lines = write_settings(draft.source.reading, ("date_format",), {"date_format": form} if form else {})
+    answers = replace(draft.answers, days=text.strip() or ISO_DAY)
+    return replace(_set_reading(draft, lines), answers=answers)
+
+
+def say_decimal(draft: TableDraft, text: str) -> TableDraft:
+    """Take in how the file writes numbers with decimals; empty means with a point."""
+    lines = write_settings(draft.source.reading, ("decimal", "thousands"), read_decimal_signs(text.strip()))
+    answers = replace(draft.answers, decimal=text.strip() or POINT)
+    return replace(_set_reading(draft, lines), answers=answers)
+
+
+def _set_reading(draft: TableDraft, lines: str) -> TableDraft:
+    from siloquent.schema.reading import read_settings
+
+    if lines:
+        try:
+            read_settings(lines)
+        except SchemaError as wrong:
+            raise RequestError(wrong.detail, fix=wrong.remedy) from None
+    return replace(draft, source=replace(draft.source, reading=lines))
+
+
 def say_person(draft: TableDraft, text: str) -> TableDraft:
     """Take in which column says whose row it is; a number becomes an id, since numbers are rounded as they are read.
 
@@ -326,6 +367,8 @@ def _parse_amount(text: str, key: str) -> str:
 STEPS: dict[str, Callable[[TableDraft, str], TableDraft]] = {
     "empty": say_empty,
     "outside": say_outside,
+    "days": say_days,
+    "decimal": say_decimal,
     "person": say_person,
     "max_rows": say_max_rows,
     "adjacency": say_adjacency,

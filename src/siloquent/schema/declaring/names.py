@@ -109,6 +109,11 @@ class Proposal:
     meaning: str
     reason: str
 
+    @property
+    def is_any_date(self) -> bool:
+        """Whether the meaning bounds dates so widely that every one is inside."""
+        return self.meaning in (_DAYS, _MOMENTS)
+
 
 def split_tokens(name: str) -> list[str]:
     """Return the words and numbers in a name.
@@ -164,6 +169,25 @@ def _propose_for_name(tokens: Sequence[str]) -> str | None:
     if last in _ANY_MOMENT and len(words) <= 3:
         return _MOMENTS
     return "text 1000" if last in _TEXTS and len(words) <= 2 else None
+
+
+def suggest_meaning(column: ColumnHeader) -> str:
+    """Return a meaning that keeps a column of which nothing is known: its bounds or values can be discovered.
+
+    >>> suggest_meaning(ColumnHeader("ward")), suggest_meaning(ColumnHeader("n", "integer", "BIGINT"))
+    ('text', 'integer -1000000000..1000000000')
+    """
+    if column.can_hold("text"):
+        return "text"
+    wide = {
+        "integer": "integer -1000000000..1000000000",
+        "decimal": "real -10000000.00..10000000.00",
+        "real": "real -10000000.00..10000000.00",
+        "boolean": "yes/no",
+        "date": _DAYS,
+        "datetime": _MOMENTS,
+    }
+    return wide.get(str(column.kind), "skip")
 
 
 def is_id_like(name: str) -> bool:

@@ -21,6 +21,7 @@ from siloquent.schema.declaring.draft import (
 )
 from siloquent.schema.declaring.meanings import EXAMPLES
 from siloquent.schema.declaring.names import HINTS, group_columns, is_person_like
+from siloquent.schema.declaring.spelling import DAYS, POINT
 from siloquent.schema.declaring.statements import format_subject, split_outside_quotes
 from siloquent.schema.meaning import Meaning
 
@@ -65,7 +66,8 @@ def list_open_questions(draft: TableDraft) -> Iterator[DeclarationQuestion]:
         yield DeclarationQuestion(
             "accept",
             f"Are the proposals for {_name_columns(proposed)} right?",
-            "Enter accepts them; or correct some and accept the others: age = 18..99; sex = F, M. no dismisses all.",
+            "Enter accepts them; or correct some and accept the others: age = 18..99; sex = F, M. no dismisses all."
+            + _describe_wide(draft, proposed),
             "yes",
             tuple(proposed),
         )
@@ -86,6 +88,7 @@ def list_open_questions(draft: TableDraft) -> Iterator[DeclarationQuestion]:
             "value. For some columns: age = drop; rest = group.",
             "a group of its own in lists, left out of numbers and dates",
         )
+    yield from _list_spellings(draft)
     if answers.person is None:
         likely = _find_person(draft)
         yield DeclarationQuestion(
@@ -127,6 +130,24 @@ def list_open_questions(draft: TableDraft) -> Iterator[DeclarationQuestion]:
             "no: all of delta is for other answers.",
             "yes",
             choices=("yes", "no"),
+        )
+
+
+def _list_spellings(draft: TableDraft) -> Iterator[DeclarationQuestion]:
+    """Yield how a file of texts writes days and decimals, where neither its types nor its settings say it."""
+    if draft.answers.days is None and (columns := draft.list_spelled("date", "date_format")):
+        yield DeclarationQuestion(
+            "days",
+            f"How does the file write the 31st of December 2024 in {_name_columns(columns)}?",
+            f"{', '.join(DAYS)}, or a format such as %d.%m.%y.",
+            DAYS[0],
+        )
+    if draft.answers.decimal is None and (columns := draft.list_spelled("real", "decimal")):
+        yield DeclarationQuestion(
+            "decimal",
+            f"How does the file write twelve and a half in {_name_columns(columns)}?",
+            "12.50 or 12,50; with separators of thousands 1,234.50 or 1.234,50.",
+            POINT,
         )
 
 
@@ -212,6 +233,15 @@ def _find_person(draft: TableDraft) -> ColumnHeader | None:
         if meaning.type == "id" and is_person_like(column.name):
             return column
     return None
+
+
+def _describe_wide(draft: TableDraft, proposed: Sequence[ColumnHeader]) -> str:
+    """Return a sentence about proposals that hold any date, since Enter would accept them unseen."""
+    wide = [one for one in proposed if draft.proposals[one.name].is_any_date]
+    if not wide:
+        return ""
+    example = f"{format_subject(wide[0])} = 2020-01-01..2025-12-31"
+    return f" {_name_columns(wide)} may be any day of two centuries: nearer bounds make answers more exact: {example}."
 
 
 def _has_id(draft: TableDraft) -> bool:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 router = APIRouter(include_in_schema=False)
 T = TypeVar("T")
-WHOLE = ("empty", "person", "max_rows", "rows", "epsilon", "delta_events")
+WHOLE = ("empty", "days", "decimal", "person", "max_rows", "rows", "epsilon", "delta_events")
 """The questions about the whole table, which may be answered again."""
 _COLUMNS = ("accept", "columns")
 
