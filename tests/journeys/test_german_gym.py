@@ -77,7 +77,7 @@ def test_check_says_in_words_what_can_be_asked(tmp_path: Path) -> None:
     assert "900 rows, of which 900 count; 882 rows have a value in every column." in told
     assert "Analysts could ask, for example:" in told
     asked = [line.strip().rpartition("  (") for line in told.splitlines() if line.startswith("  SELECT")]
-    assert len(asked) == 2
+    assert len(asked) == 3
     for _, _, share in asked:
         assert share.endswith("% of what is left)")
         assert float(share.split()[0]) <= 25

@@ -122,7 +122,7 @@ def test_a_slip_of_syntax_is_corrected_beside_a_value_that_is_refused() -> None:
         ),
         ("SELECT AVG(age FROM visits ERROR 0.001", "SELECT AVG(age) FROM visits ERROR "),
         ("SELECT COUNT(*) FROM visits WHERE age BETWEEN 10 20 ERROR 500", "WHERE age BETWEEN 10 AND 20 ERROR 500"),
-        ("SELECT COUNT(*) FROM visits WHERE station = 'nein' ERROR 500", "WHERE station = FALSE ERROR 500"),
+        ("SELECT COUNT(*) FROM visits WHERE smoker = 'nein' ERROR 500", "WHERE smoker = FALSE ERROR 500"),
     ],
 )
 def test_a_fix_changes_the_one_wrong_thing(session: sq.Session, asked: str, kept: str) -> None:
