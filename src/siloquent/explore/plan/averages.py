@@ -23,6 +23,7 @@ from siloquent.explore.spec.aggregates import Average, Count, Deviation, Moment,
 from siloquent.explore.spec.promises import Accuracy
 from siloquent.explore.spec.query import EVERY_ROW, Query
 from siloquent.schema import TableSchema
+from siloquent.schema.table import list_tables_of
 
 ROUGH = 10
 """The factor by which a declared size may be wrong before results contradict it."""
@@ -94,7 +95,7 @@ def find_promised_rows(query: Query, schema: TableSchema) -> Fraction | None:
 
 def find_sure_rows(query: Query, schema: TableSchema) -> Fraction | None:
     """Return the rows that averages are surely about: most of the declared size, if all rows are averaged at once."""
-    is_joined = query.join is not None or bool(query.publics)
+    is_joined = query.join is not None or bool(query.publics) or len(list_tables_of(query.table)) > 1
     is_whole = query.workload == EVERY_ROW and query.where is None and not is_joined and schema.grouped is None
     if schema.size_hint is None or not is_whole or not find_later(query, schema):
         return None

@@ -1,4 +1,4 @@
-"""How days and numbers are written in a file of texts, from an example, as settings under ``[reading]``."""
+"""The spelling of days and numbers in a file of texts, from an example, as settings under ``[reading]``."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def read_decimal_signs(text: str) -> dict[str, str]:
     """Return the settings for numbers that are written as ``text``; none for a decimal point alone.
 
     Raises:
-        RequestError: it is no number with decimals.
+        RequestError: it is not a number with decimals.
 
     >>> read_decimal_signs("1.234,50"), read_decimal_signs("12,50"), read_decimal_signs("12.50")
     ({'decimal': ',', 'thousands': '.'}, {'decimal': ','}, {})
