@@ -147,7 +147,7 @@ class _Search:
     def _refuse(self, text: str) -> SiloquentError | None:
         """Return the refusal of ``text``; None if it can be answered, be it for more than the budget.
 
-        A price is no fault of a text: who offers it looks for an accuracy that can be paid.
+        A price is not a fault of a text: its offer finds an accuracy that can be paid.
         """
         try:
             query = parse(text)
