@@ -399,16 +399,19 @@ def pasted(fix: str) -> tuple[str, ...]:
 
 
 @pytest.mark.slow
-def test_what_nobody_agreed_to_can_be_pasted_with_its_key_and_is_free_then(owner: Person) -> None:
+def test_what_nobody_agreed_to_can_be_pasted_with_its_key_and_an_answered_key_is_free(owner: Person) -> None:
     question = owner.folder / "wards.sql"
     question.write_text(WARDS)
     assert owner.types("--analyst", "ana", "ask", "--file", "wards.sql", "--key", "s1", "--yes").status == 0
     spent = owner.spent()
-    done = owner.types("--analyst", "ana", "ask", "--file", "wards.sql", "--key", "s1", "--json")
-    assert "free if the key 's1' was answered before" in done.document["detail"]
-    assert "--file wards.sql --key s1" in done.document["fix"]
-    assert owner.types(*pasted(done.document["fix"])).status == 0
+    again = owner.types("--analyst", "ana", "ask", "--file", "wards.sql", "--key", "s1", "--json")
+    assert (again.status, again.document["replayed"]) == (0, True)
     assert owner.spent() == spent
+    question.write_text(WARDS.replace("ERROR 200", "ERROR 170") + " REUSE NONE")
+    other = owner.types("--analyst", "ana", "ask", "--file", "wards.sql", "--key", "s2", "--json")
+    assert other.status == 2
+    assert "--file wards.sql --key s2" in other.document["fix"]
+    assert owner.types(*pasted(other.document["fix"])).status == 0
 
 
 def test_a_fix_of_what_is_too_dear_works_when_it_is_typed(ready: Types, owner: Person) -> None:

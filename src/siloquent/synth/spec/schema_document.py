@@ -43,7 +43,10 @@ _CLASSES: Mapping[str, type[Any]] = {
     "Unit": Unit,
 }
 _NAMES = {kind: name for name, kind in _CLASSES.items()}
-_LEFT_OUT = ("labels", "reading", "defaults", "link", "computed", "extended", "grouped", "relation")
+_LEFT_OUT = (
+    *("labels", "reading", "defaults", "link", "computed", "extended"),
+    *("grouped", "relation", "related", "looked_up"),
+)
 """Fields that do not affect a model: labels, how the source is read and linked, and what queries compute."""
 _LATER = ("of",)
 """Fields that are left out where they are empty, as in the files of earlier versions."""
