@@ -49,8 +49,8 @@ class AskWith:
 
     @property
     def priced_change(self) -> str:
-        """The part that differs, and its price."""
-        return f"{self.change}, for {self.price}" if self.price else self.change
+        """The part that differs, with its price as a comment, so that all of it can be pasted behind a question."""
+        return f"{self.change} /* for {self.price} */" if self.price else self.change
 
 
 @dataclass(frozen=True, slots=True)
