@@ -107,6 +107,7 @@ def test_columns_of_a_table_that_is_looked_up_are_found_before_the_charge(tmp_pa
             session.ask(f"{NEVER} BUDGET 1 EPSILON", key="monday")
         assert refused.value.code == "unknown_name"
         assert "'o'" in str(refused.value)
+        assert refused.value.fix == "attributes and columns of o must have the same names"  # no other question
         assert not any(entry.kind == "reserve" for entry in session.ledger.iter_entries(after=0))
 
 

@@ -62,7 +62,8 @@ def suggest_affordable(session: WorkspaceSession, query: Query) -> Iterator[None
             refused.remedy = Fix((asked,)) if asked else offers.suggest_wider(None)
         raise
     except UnknownName as unknown:
-        unknown.remedy = _mend(session, query, unknown)
+        if not unknown.kind.startswith("column in the source"):  # the question is right, its source lacks a column
+            unknown.remedy = _mend(session, query, unknown)
         raise
     except RequestError as refused:
         with suppress(SiloquentError):

@@ -350,7 +350,7 @@ def test_a_file_that_is_not_the_manifests_is_not_written(tmp_path: Path) -> None
                 session.fetch("r-000001", folder)
                 assert (folder / "answer.parquet").read_bytes() == data
                 continue
-            with pytest.raises(ReleaseError, match="not what the manifest"):
+            with pytest.raises(ReleaseError, match="does not match the manifest"):
                 session.fetch("r-000001", folder)
             assert list(folder.iterdir()) == []
 

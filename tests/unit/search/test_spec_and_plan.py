@@ -68,7 +68,7 @@ def test_a_request_that_makes_no_sense_cannot_be_written(changed: dict[str, obje
 
 WRONG_PLANS: dict[str, tuple[dict[str, object], type[SiloquentError], str]] = {
     "an unknown feature": ({"features": ("z",)}, UnknownName, "No attribute"),
-    "a text": ({"features": ("line",)}, SchemaError, "is text"),
+    "a text": ({"features": ("line",)}, SchemaError, "is of type text"),
     "one value only": ({"features": ("one",)}, SchemaError, "one declared value"),
     "a key without a domain": ({"keys": (KeyOf("person"),)}, SchemaError, "not declared"),
     "a parent of a number": ({"keys": (KeyOf("year", parent=2),)}, SchemaError, "must be a category"),
