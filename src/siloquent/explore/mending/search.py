@@ -14,6 +14,7 @@ from siloquent.explore.mending.slips import list_slips
 from siloquent.explore.mending.words import list_words
 from siloquent.explore.plan.steps import plan_query
 from siloquent.explore.spec import parse
+from siloquent.explore.spec.language.marks import MARK
 from siloquent.explore.spec.language.render import render_offer
 from siloquent.explore.spec.name_resolution import correct_name, resolve_names
 from siloquent.fixes import AskWith
@@ -154,6 +155,10 @@ class _Search:
             schema = next((one for one in self.schemas if one.name == query.table), None)
             if schema is None:
                 return UnknownName("table", query.table, [one.name for one in self.schemas])
+            known = [one.name for one in self.schemas] + [one.name for each in self.schemas for one in each.public]
+            for joined in (one.partition(MARK)[0] for one in query.joins):
+                if joined.casefold() not in map(str.casefold, known):
+                    return UnknownName("table", joined, known)
             self.planned += 1
             plan_query(
                 resolve_names(replace(query, explain=False), schema), schema, left=compute_budget_limit(schema.budget)
