@@ -142,7 +142,7 @@ def test_an_average_that_counted_first_in_an_earlier_version_is_finished_so(
     with monkeypatch.context() as patched:
         patched.setattr("siloquent.explore.plan.steps.find_sure_rows", lambda *_: None)
         if fails:
-            patched.setattr(type(table), "sum_by_cell", lambda *_: (_ for _ in ()).throw(DataError(charged=True)))
+            patched.setattr(type(table), "sum_by_cell", lambda *_, **__: (_ for _ in ()).throw(DataError(charged=True)))
             with pytest.raises(DataError):
                 session.ask(text, key="k")
         else:
@@ -250,7 +250,7 @@ def test_a_failing_source_keeps_the_charge_and_the_key_goes_on(
     text = f"SELECT AVG(cost) FROM visits WHERE age >= 0 ERROR 60 {SURE}"
     table = session.table("visits")
     with monkeypatch.context() as patched:
-        patched.setattr(type(table), "sum_by_cell", lambda *_: (_ for _ in ()).throw(DataError(charged=True)))
+        patched.setattr(type(table), "sum_by_cell", lambda *_, **__: (_ for _ in ()).throw(DataError(charged=True)))
         with pytest.raises(DataError):
             session.ask(text, key="k")
     charged = session.get_remaining("visits")

@@ -227,7 +227,7 @@ def test_refusals_say_what_to_do_and_spend_nothing(
 
 POINT_FILES: dict[str, tuple[str, str]] = {
     "a missing column": ("age,price\n1,2\n", "Did you mean"),
-    "a NaN": ("age,cost\n1,2\n3,\n", "Point 1 holds a NaN"),
+    "a NaN": ("age,cost\n1,2\n3,\n", "Point 1 contains NaN"),
     "text": ("age,cost\nold,2\n", "must be numbers"),
     "no CSV": ('"', "not a readable file of points"),
 }
