@@ -42,7 +42,7 @@ def test_prices_answers_receipts_refusals_and_the_ledger_are_shown(told: tuple[P
         "Verified 12 entries: none was altered.",
     ):
         assert words in done.out
-    for words in ("Did you mean 'ward'", "[budget_exceeded]", "ERROR 142", "Spent: nothing."):
+    for words in ("Did you mean 'ward'", "[budget_exceeded]", "of what is left */", "Spent: nothing."):
         assert words in done.err
 
 

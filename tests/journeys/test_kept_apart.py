@@ -47,12 +47,25 @@ def test_the_same_key_of_two_shares_is_two_keys(tmp_path: Path) -> None:
     [
         ("hi = 99", "hi = 89", "SELECT ward, SUM(age) FROM visits GROUP BY ward ERROR 5000 REUSE NONE"),
         ('values = ["A", "B", "C"]', 'values = ["A", "B", "D"]', QUESTION),
-        ("size_hint = 3000", "size_hint = 3000\nversion = 2", QUESTION),
     ],
 )
-def test_a_key_is_refused_when_the_table_is_declared_otherwise(
+def test_a_key_gives_the_answer_of_then_when_columns_are_declared_otherwise(
     tmp_path: Path, before: str, after: str, question: str
 ) -> None:
+    with opened(tmp_path / "w", declared()) as session:
+        first = session.ask(question, key="monday")
+        left = session.get_remaining("visits")
+    with opened(tmp_path / "w", declared().replace(before, after)) as changed:
+        again = changed.ask(question, key="monday")
+        assert (again.replayed, again.rows) == (True, first.rows)
+        assert any("declared when it was charged" in note for note in again.notes)
+        assert changed.get_remaining("visits") == left
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "question"), [("size_hint = 3000", "size_hint = 3000\nversion = 2", QUESTION)]
+)
+def test_a_key_is_refused_when_the_rows_are_others(tmp_path: Path, before: str, after: str, question: str) -> None:
     with opened(tmp_path / "w", declared()) as session:
         first = session.ask(question, key="monday")
         left = session.get_remaining("visits")
@@ -81,7 +94,7 @@ def test_a_charge_that_was_planned_otherwise_is_not_measured_with_and_stands(tmp
     with opened(tmp_path / "w", declared()) as session:
         permit = charged(session, factor)
         left = session.get_remaining("visits")
-        with pytest.raises(RequestError, match="That charge remains") as refused:
+        with pytest.raises(RequestError, match="That charge stands") as refused:
             session.ask(QUESTION, key="monday")
         assert "new key" in refused.value.fix
         assert session.get_remaining("visits") == left

@@ -288,7 +288,7 @@ def test_a_file_that_is_cut_is_fetched_whole_or_not_at_all(
             assert got.stat().st_size > 0
         for wrong in ("login page", "cut without a length"):
             proxy.tricks = [wrong] * 9
-            with pytest.raises(ReleaseError, match="not what the manifest"):
+            with pytest.raises(ReleaseError, match="does not match the manifest"):
                 session.download(release, files[0].name, tmp_path / "wrong", sha256=files[0].sha256)
         proxy.tricks = ["redirect"] * 9
         with pytest.raises(RequestError):

@@ -291,7 +291,7 @@ def test_who_holds_a_part_of_a_sum_can_take_it_off_again(tmp_path: Path) -> None
 
 ASKED = {
     "a point too short": ([[1.0]], "have 2 numbers each"),
-    "a NaN": ([[1.0, 2.0], [float("nan"), 1.0]], "Point 1 holds a NaN"),
+    "a NaN": ([[1.0, 2.0], [float("nan"), 1.0]], "Point 1 contains NaN"),
     "text": ([["a", "b"]], "must be numbers"),
     "a cube": (np.zeros((2, 2, 2)), "have shape"),
 }
