@@ -12,7 +12,6 @@ from __future__ import annotations
 import csv
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from fractions import Fraction
 from itertools import islice
 from pathlib import Path
@@ -22,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlglot import exp
 
-from benchmarks.trials.linked_neighbours import TABLES, Tree, WorstMove, declare_tree, draw_tree
+from benchmarks.trials.linked_neighbours import TABLES, Tree, WorstMove, declare_tree, draw_trials
 from siloquent.data import contribution_bounding, open_table
 from siloquent.data.index_sql import SourceColumn
 from siloquent.ledger import MemoryLedger, SettledAnswer
@@ -33,15 +32,6 @@ from siloquent.schema.workspace import Workspace
 
 AT_ONCE = 250
 """Trees in one batch, each with some three neighbours."""
-
-
-@dataclass(frozen=True)
-class _Trial:
-    """A tree and its neighbours."""
-
-    seed: int
-    tree: Tree
-    neighbours: tuple[Tree, ...]
 
 
 def find_worst_move_in_batches(
@@ -57,7 +47,7 @@ def find_worst_move_in_batches(
     """Do the same as ``find_worst_move``, many trees at a time."""
     worst = WorstMove()
     adjacency = "replace-one" if replaced else "add-remove"
-    drawn = _draw_trials(range(first, first + trees), replaced)
+    drawn = draw_trials(range(first, first + trees), replaced)
     while trials := list(islice(drawn, AT_ONCE)):
         whole = [one for trial in trials for one in (trial.tree, *trial.neighbours)]
         names = [str(number) for number in range(len(whole))]
@@ -73,16 +63,6 @@ def find_worst_move_in_batches(
                 worst.see(here, next(found))
             worst.trees += 1
     return worst
-
-
-def _draw_trials(seeds: range, replaced: bool) -> Iterator[_Trial]:
-    for seed in seeds:
-        whole = draw_tree(np.random.default_rng(seed))
-        without = [whole.remove(unit) for unit in whole.list_units()]
-        if without:
-            # Replaced: a tree without one unit, and the same one without another instead.
-            tree, *others = without if replaced else [whole, *without]
-            yield _Trial(seed, tree, tuple(others))
 
 
 def _measure_all(schema: TableSchema, folder: Path, trees: Sequence[Tree]) -> NDArray[np.int64]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import pairwise
@@ -205,6 +205,26 @@ class WorstMove:
         self.total, self.units = max(self.total, int(change[-2])), max(self.units, int(change[-1]))
 
 
+@dataclass(frozen=True)
+class Trial:
+    """A tree and its neighbours."""
+
+    seed: int
+    tree: Tree
+    neighbours: tuple[Tree, ...]
+
+
+def draw_trials(seeds: range, replaced: bool) -> Iterator[Trial]:
+    """Draw a random tree for each seed, with its neighbours; none of a seed whose tree has no units."""
+    for seed in seeds:
+        whole = draw_tree(np.random.default_rng(seed))
+        without = [whole.remove(unit) for unit in whole.list_units()]
+        if without:
+            # Replaced: a tree without one unit, and the same one without another instead.
+            tree, *others = without if replaced else [whole, *without]
+            yield Trial(seed, tree, tuple(others))
+
+
 def find_worst_move(
     folder: Path,
     *,
@@ -225,17 +245,12 @@ def find_worst_move(
     adjacency = "replace-one" if replaced else "add-remove"
     declared, worst = declare_tree(folder, most=most, adjacency=adjacency), WorstMove()
     schema = join_tables(declared[place], declared[:place]) if joined else declared[place]
-    for seed in range(first, first + trees):
-        whole = draw_tree(np.random.default_rng(seed))
-        units = whole.list_units()
-        if not units:
-            continue
-        # Replaced: a tree without one unit, and the same one without another instead.
-        tree, *others = [whole.remove(unit) for unit in units] if replaced else [whole, *map(whole.remove, units)]
+    for trial in draw_trials(range(first, first + trees), replaced):
+        tree = trial.tree
         here = measure(schema, folder, tree)
         if here[0] != tree.count(place, most=most, joined=joined) or here[-1] != tree.count(place, most=1):
-            worst.wrong.append(f"seed {seed}: {here[0]} rows of {here[-1]} units count")
-        for other in others:
+            worst.wrong.append(f"seed {trial.seed}: {here[0]} rows of {here[-1]} units count")
+        for other in trial.neighbours:
             worst.see(here, measure(schema, folder, other))
         worst.trees += 1
     return worst

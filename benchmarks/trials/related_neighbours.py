@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.trials.linked_neighbours import LARGEST, TABLES, Patch, Tree, WorstMove, declare_tree, draw_tree
+from benchmarks.trials.linked_neighbours import LARGEST, TABLES, Patch, Tree, WorstMove, declare_tree, draw_trials
 from siloquent.data import open_table, related_rows
 from siloquent.data.related_table import RelatedTable
 from siloquent.ledger import MemoryLedger, SettledAnswer
@@ -95,17 +95,13 @@ def find_worst_move(
     declared, worst = declare_tree(folder, most=most, adjacency=adjacency), WorstMove()
     pair = KEYS[place, other] if keyed else None
     schema = look_up(declared[place], declared[other], pair)
-    for seed in range(trees):
-        whole = draw_tree(np.random.default_rng(seed))
-        units = whole.list_units()
-        if not units:
-            continue
-        tree, *others = [whole.remove(unit) for unit in units] if replaced else [whole, *map(whole.remove, units)]
+    for trial in draw_trials(range(trees), replaced):
+        tree = trial.tree
         here = measure(schema, folder, tree)
         counted, passing = count_expected(tree, place, other, pair, most)
         if here[0] != counted or here[2] < passing:
-            worst.wrong.append(f"seed {seed}: {here[0]} rows count, {here[2]} pass, for {counted} and {passing}")
-        for one in others:
+            worst.wrong.append(f"seed {trial.seed}: {here[0]} rows count, {here[2]} pass, for {counted} and {passing}")
+        for one in trial.neighbours:
             worst.see(here, measure(schema, folder, one))
         worst.trees += 1
     return worst

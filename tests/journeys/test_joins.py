@@ -12,6 +12,7 @@ import siloquent
 from benchmarks.hostile.workbooks import Book, Sheet
 from journeys.clinic import Person, Types
 from siloquent.data.public import read_public
+from siloquent.errors import RequestError
 from siloquent.schema import Attribute
 from siloquent.schema.public import parse_public
 from siloquent.schema.workspace import read_workspace
@@ -205,3 +206,18 @@ def test_a_backup_holds_public_tables_so_that_answers_are_verified_from_it(owner
     adopt = ("--workspace", str(restored), "ledger", "adopt", "--statement", "this is the newest copy")
     assert ready(*adopt).status == 0
     assert ready("--workspace", str(restored), "verify", answer["id"], "--json").document["compared"] is True
+
+
+@pytest.mark.parametrize("most", [5, 10], ids=["before they are named", "once they are written"])
+def test_too_many_keys_for_a_list_are_refused(
+    owner: Person, ready: Types, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    asked = "SELECT COUNT(*) FROM visits WHERE ward IN (SELECT ward FROM wards WHERE region = 'north') ERROR 100"
+    with siloquent.open(owner.folder) as session:
+        assert session.explain(asked).price
+        monkeypatch.setattr("siloquent.explore.related_rows.MAX_LISTED", most)
+        if most == 5:
+            monkeypatch.setattr(Attribute, "label", lambda *_: pytest.fail("a key was named"))
+        with pytest.raises(RequestError, match="2 keys of 'wards' pass, too many for a list") as refused:
+            session.explain(asked)
+        assert refused.value.fix.startswith("FROM visits JOIN wards USING (ward)")

@@ -233,12 +233,15 @@ def _list_keys(query: Query, related: Related, schema: TableSchema, table: Publi
     attribute, groups = schema.domain[key], list_groups(part)
     classes = part.block.classes[0]
     keys = np.arange(attribute.steps)
-    passing = tuple(map(attribute.label, keys[groups[classes[keys]] == 0].tolist()))
+    chosen = keys[groups[classes[keys]] == 0]
+    join = f"FROM {quote_name(schema.name)} JOIN {quote_name(table.name)} USING ({quote_name(key)})"
+    too_many = RequestError(f"{len(chosen):,} keys of {table.name!r} pass, too many for a list.", fix=join)
+    if len(chosen) * len("1, ") > MAX_LISTED:  # before they are named: there may be a million
+        raise too_many
+    passing = tuple(map(attribute.label, chosen.tolist()))
     test: Predicate = InList(Column(attribute.name), passing) if passing else Or(())
     if len(render_predicate(test)) > MAX_LISTED:
-        join = f"FROM {quote_name(schema.name)} JOIN {quote_name(table.name)} USING ({quote_name(key)})"
-        raise RequestError(f"{len(passing):,} keys of {table.name!r} pass, too many for a list.", fix=join)
-
+        raise too_many
     return _replace_test(query, related.name, test)
 
 

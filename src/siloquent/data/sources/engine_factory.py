@@ -12,8 +12,7 @@ from siloquent.data.digests import prepare_file_digest, prepare_frame_digest, pr
 from siloquent.data.engines.base import Engine, ReadLimits
 from siloquent.data.linked_rows import LinkedRows, leave_parent_out
 from siloquent.data.related_rows import RelatedEngine, RelatedSource
-from siloquent.errors import SchemaError, UnknownName
-from siloquent.fixes import build_fix, run
+from siloquent.errors import SchemaError
 from siloquent.schema.table import TILDE, list_tables_of
 
 if TYPE_CHECKING:
@@ -71,22 +70,11 @@ def open_related(
         opened.append(open_source(bare, workspace, frame=frame))
         opened += [open_source(one, workspace, frame=beside.get(one.name)) for one in schema.related]
         own, *others = (cast("DuckDBEngine", one) for one in opened)  # of Spark was refused
-        found = {one.name: _relate(one, engine) for one, engine in zip(schema.related, others, strict=True)}
+        found = {one.name: RelatedSource(one, engine) for one, engine in zip(schema.related, others, strict=True)}
         return RelatedEngine(bare, own, found)
     except BaseException:  # allowed: whatever went wrong, the engines are let go and it is raised again
         for engine in opened:
             engine.close()
-        raise
-
-
-def _relate(schema: TableSchema, engine: DuckDBEngine) -> RelatedSource:
-    """Return ``engine`` as a table whose rows are looked up; the fix of a missing column is about that table."""
-    try:
-        return RelatedSource(schema, engine)
-    except UnknownName as unknown:
-        unknown.remedy = unknown.remedy or build_fix(
-            f"correct source in schemas/{schema.name}.toml, then: ", run("check", schema.name)
-        )
         raise
 
 

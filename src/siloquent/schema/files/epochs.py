@@ -55,7 +55,7 @@ def declare_epoch(file: Path, number: int) -> bool:
     changed: str | None
     if file.parent.name == "units":
         changed = _write_epoch(text, number)
-        # The number of a unit's epoch is no part of its budget: it is that of the reader.
+        # A unit's budget does not include its epoch, so both files are read as of the new one.
         changed = changed if _have_same_unit(text, changed, lambda budget: budget, epoch=number) else None
     else:
         changed = set_epoch(text, number, DomainFolder(file.parent.parent))
