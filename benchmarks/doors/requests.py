@@ -47,10 +47,12 @@ def requests(count: int, seconds: float = math.inf, *, first_seed: int = 0) -> R
                 words = first_words(ana)
             document = httpx.get(f"{server.address}/openapi.json", timeout=120).json()
             trial, seed = Trial(server.address, document, texts, words), first_seed
-            each = 3 if count < 2_000 else 8
+            each = 1 if count < 2_000 else 10
+            begun, begun_there = time.process_time(), server.cpu_seconds()
             while trial.sent.count < count and time.monotonic() < until:
                 trial.send(each, seed=seed, until=until)
                 seed += 1
+            here, there = time.process_time() - begun, server.cpu_seconds() - begun_there
             with client_of(server, texts["analyst"]) as ana, client_of(server, texts["owner"]) as boss:
                 wrong = trial.sent.wrong + lost(trial, ana, boss)
         wrong += booked(trial, folder)
@@ -58,6 +60,9 @@ def requests(count: int, seconds: float = math.inf, *, first_seed: int = 0) -> R
     statuses = ", ".join(f"{status}: {times:,}" for status, times in sorted(sent.statuses.items()))
     answered = ", ".join(f"{times:,} {what}" for what, times in sent.outcomes.most_common(8))
     how = f"seeds {first_seed} to {seed - 1}: {sent.count:,} requests ({sent.by_mode['negative']:,} bad ones)"
+    here, there = (1000 * seconds / max(sent.count, 1) for seconds in (here, there))
+    how += f", mixed from {sent.cases:,} cases; CPU ms of each: {here:.1f} to make, send and check it"
+    how += f", {there:.1f} at the server"
     how += f"; of those for answers {answered}; {statuses}"
     told = "; ".join(f"{times} x {what}" for what, times in wrong.most_common(12))
     return Row("requests", ours=sum(wrong.values()), goal=0, unit="breaches", how=how + (f": {told}" if told else ""))

@@ -1,7 +1,8 @@
 """Requests that schemathesis generates from the API's description, good and bad, and what must hold of each answer.
 
 Words that random text never hits, such as a table's name or a question, are put in place of some of it, so that
-requests come as far as charges, jobs and deletions.
+requests come as far as charges, jobs and deletions. Making a case costs ten times what sending it does, so each is sent
+several times, its good parts (path, query, body) exchanged for those of other cases of its operation.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 import hypothesis
@@ -21,6 +24,7 @@ import schemathesis
 from hypothesis import HealthCheck, Phase
 from schemathesis import GenerationMode
 from schemathesis.core.failures import Failure, FailureGroup
+from schemathesis.core.parameters import ParameterLocation
 from schemathesis.specs.openapi import checks
 
 from siloquent.server.access.roles import ROUTES
@@ -38,6 +42,15 @@ CHECKS = [
 FEW = 0.1
 """How many of all cases a role sends that may not."""
 OFTEN: Mapping[str, int] = {"answer": 25, "explain": 4, "create_job": 2}
+MIXES = 6
+"""How often a case is sent, each time with other good parts."""
+PARTS = MappingProxyType(
+    {
+        "path_parameters": ParameterLocation.PATH,
+        "query": ParameterLocation.QUERY,
+        "body": ParameterLocation.BODY,
+    }
+)
 REAL_JOBS = 0.05
 """How many jobs can be done: each takes as long as a thousand requests."""
 STREAMS = ("job_events",)
@@ -73,6 +86,7 @@ class Sent:
     """What the clients remember: who was answered what, for the comparison with the ledger and the store."""
 
     count: int = 0
+    cases: int = 0
     statuses: Counter[str] = field(default_factory=Counter)
     wrong: Counter[str] = field(default_factory=Counter)
     answers: dict[str, tuple[dict[str, Any], bytes]] = field(default_factory=dict)
@@ -105,7 +119,7 @@ class Trial:
         self._session.trust_env = False  # looking for proxies takes a third of a request
 
     def send(self, each: int, *, seed: int, until: float = math.inf) -> None:
-        """``each`` requests to every operation by all roles that may, good ones and bad ones; some by the others.
+        """Requests of ``each`` good and bad cases to every operation by all roles that may; some by the others.
 
         Args:
             until: Of ``time.monotonic()``; no operation is begun later.
@@ -120,29 +134,40 @@ class Trial:
                 self._send(operation, mode, each * often, seed * 100_003 + self._seed)
 
     def _send(self, operation: Any, mode: GenerationMode, each: int, seed: int) -> None:
-        """Generate ``each`` cases, of which making one costs more than sending it: each is sent by several roles."""
+        """Generate cases and send each in several mixes, by one role that may and sometimes by one that may not."""
         chance, key = random.Random(seed), f"{seed}"
         may = [who for who in self._texts if who in ROUTES[operation.definition.raw["operationId"]]]
         others = [who for who in (*self._texts, NOBODY) if who not in may]
+        cases = self._make_cases(operation, mode, each, seed)
+        self.sent.cases += len(cases)
+        good = [_copy_parts(case) for case in cases]
+        for _ in range(MIXES):
+            for case in cases:
+                _mix(case, good, chance)
+                if mode is GenerationMode.POSITIVE and chance.random() < 0.9:
+                    self._with_words(case, chance)
+                for who in (*may, *(other for other in others if chance.random() < FEW)):
+                    self._one(case, who, mode, f"{key}-{self.sent.count}")
+
+    def _make_cases(self, operation: Any, mode: GenerationMode, count: int, seed: int) -> list[Any]:
+        made: list[Any] = []
 
         @hypothesis.seed(seed)
         @hypothesis.settings(
-            max_examples=each, deadline=None, database=None, phases=[Phase.generate],
+            max_examples=count, deadline=None, database=None, phases=[Phase.generate],
             suppress_health_check=list(HealthCheck),
         )  # fmt: skip
         @hypothesis.given(case=operation.as_strategy(generation_mode=mode))
-        def sent(case: Any) -> None:
-            if mode is GenerationMode.POSITIVE and chance.random() < 0.9:
-                self._with_words(case, chance)
-            for who in (*may, *(other for other in others if chance.random() < FEW)):
-                self._one(case, who, mode, f"{key}-{self.sent.count}")
+        def make(case: Any) -> None:
+            made.append(case)
 
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                sent()
+                make()
         except hypothesis.errors.Unsatisfiable:
             pass  # no bad request can be made: the operation takes nothing
+        return made
 
     def _one(self, case: Any, who: str, mode: GenerationMode, key: str) -> None:
         name = case.operation.definition.raw["operationId"]
@@ -209,6 +234,25 @@ class Trial:
             sent.made[kind].add(response.json()["id"])
         if response.status_code == 204 or (name == "cancel_job" and response.status_code == 200):
             sent.gone |= {str(one) for one in (case.path_parameters or {}).values()}
+
+
+def _copy_parts(case: Any) -> dict[str, Any]:
+    """A case's good parts, by name."""
+    return {name: deepcopy(getattr(case, name)) for name, place in PARTS.items() if _is_good(case, place)}
+
+
+def _is_good(case: Any, place: ParameterLocation) -> bool:
+    part = case.meta.components.get(place)
+    return part is not None and part.mode is GenerationMode.POSITIVE
+
+
+def _mix(case: Any, good: Sequence[Mapping[str, Any]], chance: random.Random) -> None:
+    """Exchange a case's good parts for those of other cases; what is bad in it stays."""
+    for name, place in PARTS.items():
+        if _is_good(case, place):
+            parts = [one[name] for one in good if name in one]
+            if parts:
+                setattr(case, name, deepcopy(chance.choice(parts)))
 
 
 def _read_outcome(response: Any) -> str:

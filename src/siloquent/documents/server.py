@@ -114,24 +114,33 @@ def build_slots_document(lines: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def build_backup_document(
-    folder: Path, entries: int, left_out: Sequence[str], deleted: Sequence[str]
+    folder: Path, entries: int, files: int, left_out: Sequence[str], deleted: Sequence[str]
 ) -> dict[str, Any]:
     """Return a verified backup as a document of kind ``siloquent/backup/1``; ``deleted``: older ones."""
     return {
         "schema": "siloquent/backup/1",
         "folder": str(folder),
         "entries": entries,
+        "files": files,
         "left_out": list(left_out),
         "deleted": list(deleted),
     }
 
 
-def build_restored_document(folder: Path, entries: int, checkpoint: int, *, tokens: bool) -> dict[str, Any]:
-    """Return a restored workspace as a document of kind ``siloquent/restored/1``; ``tokens``: they still work."""
+def build_restored_document(
+    folder: Path, entries: int, files: int | None, checkpoint: int, *, tokens: bool
+) -> dict[str, Any]:
+    """Return a restored workspace as a document of kind ``siloquent/restored/1``.
+
+    Args:
+        files: How many were compared with the backup's list; None: it has none.
+        tokens: They still work.
+    """
     return {
         "schema": "siloquent/restored/1",
         "folder": str(folder),
         "entries": entries,
+        "files": files,
         "checkpoint": checkpoint,
         "tokens": tokens,
     }

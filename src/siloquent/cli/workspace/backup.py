@@ -6,9 +6,7 @@ import os
 import re
 import shutil
 import sqlite3
-import subprocess
 import time
-from collections.abc import Iterator
 from contextlib import closing, suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,17 +16,20 @@ import typer
 
 from siloquent.charts.text import clean_text
 from siloquent.cli.base.command import Options, register_command
+from siloquent.cli.workspace import backup_files
+from siloquent.cli.workspace.backup_files import CHECKPOINT, CONTENTS, DUMP, SQLITE_ENDS
 from siloquent.documents.server import build_backup_document, build_restored_document
-from siloquent.errors import LedgerError, RequestError, SchemaError, WorkspaceError
+from siloquent.errors import LedgerError, RequestError, WorkspaceError
 from siloquent.fixes import run
 
 if TYPE_CHECKING:
     from siloquent.ledger import Checkpoint
     from siloquent.schema.workspace import Workspace
 
-CHECKPOINT, DUMP = "checkpoint.json", "ledger.dump"
+STORE = "server.sqlite"
+HALF_MADE_SECONDS = 24 * 3600
+"""The age after which a folder that is still being filled is taken to be that of a killed process."""
 _NAME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{6}Z")
-_SQLITE_ENDS = ("-wal", "-shm", "-journal", ".lock")
 KEPT = frozenset(
     (
         "siloquent.toml",
@@ -40,7 +41,7 @@ KEPT = frozenset(
         "catalogue",
         "bundle",
         "prices.toml",
-        "server.sqlite",
+        STORE,
     )
 )
 """The files and folders of every workspace. Others may hold rows, so they are copied only with ``--with-rows``."""
@@ -76,15 +77,14 @@ def backup(
     if made.exists():
         raise WorkspaceError(f"{made} was created in the same second.", fix="try again")
     building = folder / f".building-{os.getpid()}-{time.monotonic_ns()}"
+    _remove_half_made(folder)
     try:
-        building.mkdir(parents=True, mode=0o700)
-        entries, left_out = _fill(building, workspace, with_rows=with_rows)
-        building.rename(made)
-    except OSError as failed:
-        raise WorkspaceError(
-            f"The backup failed: {failed.strerror}. No files were kept.",
-            fix="free disk space, or name a writable folder",
-        ) from None
+        with backup_files.explain_failures("The backup", "free disk space, or name a writable folder"):
+            building.mkdir(parents=True, mode=0o700)
+            entries, left_out = _fill(building, workspace, with_rows=with_rows)
+            files = backup_files.write_contents(building)
+            building.rename(made)
+            backup_files.make_durable(made.parent, deep=False)
     finally:
         shutil.rmtree(building, ignore_errors=True)
     with suppress(OSError):  # an invalid workspace is backed up all the same
@@ -93,14 +93,16 @@ def backup(
     for one in old:
         shutil.rmtree(one)
     if options.as_json:
-        options.screen.write_document(build_backup_document(made, entries, left_out, [one.name for one in old]))
+        options.screen.write_document(build_backup_document(made, entries, files, left_out, [one.name for one in old]))
         return
     options.screen.write_line(
-        f"{clean_text(str(made))} contains the workspace; verified the {entries:,} entries of its ledger."
+        f"{clean_text(str(made))} contains the workspace in {files:,} files; verified the {entries:,} entries of "
+        "its ledger."
     )
     if left_out:
         options.screen.note(
-            f"Not copied, since they may contain rows: {', '.join(left_out)}. Include them with --with-rows"
+            f"Not copied, since they may contain rows: {clean_text(', '.join(left_out))}."
+            f"{'' if with_rows else ' Include them with --with-rows'}"
         )
     options.screen.note("Copy it to another machine.")
 
@@ -122,91 +124,60 @@ def _read_ledger_id(backup: Path) -> str | None:
         return None
 
 
+def _remove_half_made(folder: Path) -> None:
+    """Remove what killed processes left of earlier backups."""
+    for half in folder.glob(".building-*"):
+        with suppress(OSError):  # its maker is still at work, or has just finished it
+            newest = max([half.stat().st_mtime, *(one.stat().st_mtime for one in half.iterdir())])
+            if time.time() - newest > HALF_MADE_SECONDS:
+                shutil.rmtree(half)
+
+
 def _fill(building: Path, workspace: Workspace, *, with_rows: bool) -> tuple[int, list[str]]:
-    """Copy everything into ``building``; return the number of entries in the ledger's copy, and the names left out."""
-    from siloquent.schema.workspace import LAST_BACKUP
+    """Copy everything into ``building``; return the number of entries in the ledger's copy, and the names left out.
+
+    The ledger is copied last, so that whatever the server's store or a release says was charged is in it. The store is
+    copied first, so that whatever it names is there.
+    """
     from siloquent.session import open_workspace_ledger
 
     with closing(open_workspace_ledger(workspace)) as ledger:
-        # First: anything copied after the checkpoint holds at least its entries.
+        # Before the ledger is copied: the copy then holds at least its entries.
         checkpoint = ledger.create_checkpoint()
     (building / CHECKPOINT).write_text(checkpoint.to_json(), encoding="utf-8")
-    left_out, passing = [], (workspace.head.name, f"{workspace.head.name}.lock", LAST_BACKUP)
-    for one in sorted(workspace.folder.iterdir()):
-        if one.name in passing or one.name.endswith(_SQLITE_ENDS):
-            continue
-        # The key of the source digests, which link entries to rows, is copied only with the rows.
+    left_out: list[str] = []
+    for one in _list_in_order(workspace):
         if one.name == PUBLIC and one.is_dir() and not with_rows:
-            left_out += _copy_declarations(one, building / one.name)
+            left_out += backup_files.copy_declarations(one, building / one.name)
         elif one.name not in KEPT and one.name != workspace.ledger and not with_rows:
             left_out.append(one.name)
-        elif one.suffix == ".sqlite" or one.name == workspace.ledger:
-            _copy_database(one, building / one.name)
+        elif (one.suffix == ".sqlite" or one.name == workspace.ledger) and one.is_file():
+            backup_files.copy_database(one, building / one.name)
         else:
-            _copy(one, building / one.name)
+            left_out += backup_files.copy_files(one, building / one.name)
     if not with_rows:
-        _copy_public_rows(workspace, building)
+        backup_files.copy_public_rows(workspace.folder, workspace.schemas, workspace.folder / PUBLIC, building)
     if "://" in workspace.ledger:
-        _dump(workspace.ledger, building / DUMP)
+        backup_files.dump_database(workspace.ledger, building / DUMP)
         return checkpoint.seq, left_out
     if not (building / workspace.ledger).is_file():
         raise LedgerError("The ledger's file is not in the workspace.", fix=run("doctor"))
     return _verify_copy(building / workspace.ledger, checkpoint), left_out
 
 
-def _copy_declarations(source: Path, target: Path) -> list[str]:
-    """Copy the table files of ``source``; return the names of its other files, which may hold rows."""
-    target.mkdir(mode=0o700)
-    left_out = []
-    for one in sorted(source.iterdir()):
-        if one.suffix == ".toml" and one.is_file() and not one.is_symlink():
-            _copy(one, target / one.name)
-        else:
-            left_out.append(f"{source.name}/{one.name}")
-    return left_out
+def _list_in_order(workspace: Workspace) -> list[Path]:
+    """Return what is in the workspace, the server's store first and the ledger last.
 
+    The head file stays behind: it shows that a copy is old. The key of the source digests, which link entries to rows,
+    is copied only with the rows.
+    """
+    from siloquent.schema.workspace import LAST_BACKUP
 
-def _copy_public_rows(workspace: Workspace, building: Path) -> None:
-    """Copy the rows of public tables, which are not private; but skip a file that a private table also names."""
-    from siloquent.declaring import find_public_rows
-
-    private = [one.read_text(encoding="utf-8", errors="replace") for one in workspace.schemas.glob("*.toml")]
-    for declared in sorted((workspace.folder / PUBLIC).glob("*.toml")):
-        with suppress(SchemaError, OSError, ValueError):  # questions report the fault
-            for rows in find_public_rows(declared, workspace.folder):
-                target = building / rows.relative_to(workspace.folder.resolve())
-                if not target.exists() and not any(rows.name in words for words in private):
-                    target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-                    _copy(rows, target)
-
-
-def _copy(source: Path, target: Path) -> None:
-    if source.is_dir():
-        shutil.copytree(source, target, symlinks=True, ignore=shutil.ignore_patterns(".building-*"))
-    elif source.is_file() and not source.is_symlink():
-        shutil.copy2(source, target)
-
-
-def _copy_database(source: Path, target: Path) -> None:
-    target.touch(mode=0o600)
-    reading = sqlite3.connect(f"{source.resolve().as_uri()}?mode=ro", uri=True)
-    with closing(reading) as live, closing(sqlite3.connect(target)) as copy:
-        live.backup(copy)
-        copy.execute("PRAGMA journal_mode = DELETE")
-
-
-def _dump(url: str, target: Path) -> None:
-    plain = url.replace("postgresql+psycopg:", "postgresql:", 1)
-    try:
-        done = subprocess.run(
-            ["pg_dump", "--format=custom", f"--file={target}", plain], capture_output=True, text=True, check=False
-        )
-    except FileNotFoundError:
-        raise LedgerError(
-            "The ledger is in PostgreSQL, and pg_dump was not found.", fix="apt-get install postgresql-client"
-        ) from None
-    if done.returncode:
-        raise LedgerError("pg_dump failed; no files of the backup were kept.", fix="run it manually to see why")
+    passing = (workspace.head.name, f"{workspace.head.name}.lock", LAST_BACKUP)
+    found = [
+        one for one in workspace.folder.iterdir() if one.name not in passing and not one.name.endswith(SQLITE_ENDS)
+    ]
+    return sorted(found, key=lambda one: (one.name == workspace.ledger, one.name != STORE, one.name))
 
 
 def _verify_copy(ledger: Path, checkpoint: Checkpoint) -> int:
@@ -214,7 +185,7 @@ def _verify_copy(ledger: Path, checkpoint: Checkpoint) -> int:
 
     with closing(open_ledger(ledger)) as copy:
         verdict = copy.verify(checkpoint)
-    for ending in _SQLITE_ENDS:
+    for ending in SQLITE_ENDS:
         ledger.with_name(ledger.name + ending).unlink(missing_ok=True)
     if not verdict.ok:
         raise LedgerError(f"The copy is not valid: {verdict.problem}", fix="use another backup")
@@ -252,31 +223,37 @@ def restore(
             "The ledger of this backup is in PostgreSQL.",
             fix=f"pg_restore {DUMP}, then copy the other files: {_HOW_TO}",
         )
-    building = folder.with_name(f".building-{folder.name}")
+    building = folder.with_name(f".building-{folder.name}-{os.getpid()}-{time.monotonic_ns()}")
     try:
-        building.mkdir(parents=True, mode=0o700)
-        for one in _list_kept(backup):
-            _copy(one, building / one.name)
-        # The copy, not the backup: opening a database writes beside it, and a backup may be on read-only media.
-        entries = _verify_copy(building / workspace.ledger, checkpoint)
-        if not keep_tokens:
-            _revoke_all(building / "server.sqlite")
-        building.rename(folder)
-    except OSError as failed:
-        raise WorkspaceError(f"Cannot create {folder}: {failed.strerror}.", fix="name a folder elsewhere") from None
+        with backup_files.explain_failures("Restoring", "free disk space, or name a folder elsewhere"):
+            building.mkdir(parents=True, mode=0o700)
+            for one in sorted(backup.iterdir()):
+                if one.name != CONTENTS:
+                    backup_files.copy_files(one, building / one.name)
+            # The copy, not the backup: opening a database writes beside it, and a backup may be on read-only media.
+            files = backup_files.verify_contents(building, backup / CONTENTS)
+            (building / CHECKPOINT).unlink()
+            entries = _verify_copy(building / workspace.ledger, checkpoint)
+            if not keep_tokens:
+                _revoke_all(building / STORE)
+            backup_files.make_durable(building)
+            building.rename(folder)
     finally:
         shutil.rmtree(building, ignore_errors=True)
     if options.as_json:
-        options.screen.write_document(build_restored_document(folder, entries, checkpoint.seq, tokens=keep_tokens))
+        options.screen.write_document(
+            build_restored_document(folder, entries, files, checkpoint.seq, tokens=keep_tokens)
+        )
         return
-    options.screen.write_line(f"Restored the backup to {clean_text(str(folder))}: verified {entries:,} entries.")
+    seen = "" if files is None else f"{files:,} files and "
+    options.screen.write_line(f"Restored the backup to {clean_text(str(folder))}: verified {seen}{entries:,} entries.")
+    if files is None:
+        options.screen.note(
+            f"An earlier version made this backup: it has no {CONTENTS}, so only its ledger was verified."
+        )
     options.screen.note(f"It lacks charges made since the backup; follow {_HOW_TO} before adopting it.")
     if not keep_tokens:
         options.screen.note("All tokens are revoked: siloquent token create NAME")
-
-
-def _list_kept(backup: Path) -> Iterator[Path]:
-    return (one for one in sorted(backup.iterdir()) if one.name != CHECKPOINT)
 
 
 def _revoke_all(store: Path) -> None:
@@ -284,6 +261,8 @@ def _revoke_all(store: Path) -> None:
     if not store.is_file():
         return
     with closing(sqlite3.connect(store)) as db:
+        if not db.execute("PRAGMA user_version").fetchone()[0]:
+            return  # no server has used it
         db.execute("UPDATE token SET revoked = ? WHERE revoked IS NULL", (int(time.time()),))
         db.execute("DELETE FROM browser")
         db.execute("DELETE FROM login")
