@@ -18,7 +18,7 @@ from benchmarks.mutants.verdicts import KeptVerdicts
 from benchmarks.row import Options, Row
 
 LEAST = 150
-BATCHES = (1, 2, 3, None)
+BATCHES = (1, 2, 4, None)
 """Of tests that are tried before the next fault is: most faults are noticed by the likeliest ones."""
 SOURCE = Path(__file__).resolve().parents[2] / "src"
 

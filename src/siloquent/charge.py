@@ -343,11 +343,14 @@ def plan_as_charged(prepare: Prepare[Q, T]) -> Prepare[Q, T]:
 
 
 def _list_earlier(session: WorkspaceSession, table: str, key: str | None) -> list[WorkspaceSession]:
-    """Return ``session`` as of earlier declarations of ``table``; none if nothing was charged under ``key``."""
+    """Return ``session`` as of earlier declarations of ``table`` and of its relations; none if ``key`` is new."""
+    found: list[WorkspaceSession] = []
     with suppress(SiloquentError):
         if key is not None and spent_under(session.ledger, session.get_account(table).name, key) is not None:
-            return list(session.iter_earlier(table))
-    return []
+            for name in (table, *session.list_relations(table)):
+                with suppress(SiloquentError):  # of tables that are no longer linked
+                    found += session.iter_earlier(name)
+    return found
 
 
 def require_planned(permit: Permit, event: Event) -> None:

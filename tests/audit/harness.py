@@ -3,10 +3,11 @@
     assert_private(release, (data, neighbour), epsilon=1.0, n=200_000)     # fails if the claim cannot be true
     assert_caught(faulty_release, (data, neighbour), epsilon=1.0, n=200_000)  # fails if the fault goes unnoticed
 
-``release(data, n)`` runs the mechanism ``n`` times and gives one row of numbers a run. Half of the outputs teach a
-score; the event {score > t} is then fixed, and the other half bounds its two chances by Clopper-Pearson. So ``eps_low``
-lies above the true epsilon with a chance of at most ``gamma``, however the event was found. Black-box tests miss rare
-events: each mechanism has a proof in docs/explanation besides. docs/explanation/audit.md tells what the numbers mean.
+``release(data, n)`` runs the mechanism ``n`` times and gives one row of numbers a run. A quarter of the outputs teaches
+scores, the next one chooses a score and a threshold t; the event {score > t} is then fixed, and the other half bounds
+its two chances by Clopper-Pearson. So ``eps_low`` lies above the true epsilon with a chance of at most ``gamma``,
+however the event was found. Black-box tests miss rare events: each mechanism has a proof in docs/explanation besides.
+docs/explanation/audit.md tells what the numbers mean.
 """
 
 from __future__ import annotations
@@ -139,7 +140,7 @@ class _Event:
     project: Projection
     edges: NDArray[np.float64]
     chosen: Flags
-    promise: float  # the bound on the learning half: too high, since this event was picked
+    promise: float  # the bound on the outputs that chose it: a little too high, since it is the best of many
 
     def count(self, outputs: Table) -> int:
         return int(self.chosen[np.searchsorted(self.edges, self.project(outputs), side="right")].sum())
@@ -155,24 +156,29 @@ def _one_way(first: Table, second: Table, way: str, epsilon: float, delta: float
 
 
 def _learn(first: Table, second: Table, delta: float) -> _Event:
-    """The most promising event over all projections."""
+    """The most promising event over all projections.
+
+    Scores are fitted on one half and judged by the other: of thousands of cells with a few outputs each, those that
+    luck favours would promise more than any true event.
+    """
+    half = len(first) // 2
+    fitted, judges = (first[:half], second[:half]), (first[half:], second[half:])
     return max(
-        (_favoured(name, project, first, second, delta) for name, project in projections(first, second)),
+        (_favoured(name, project, fitted, judges, delta) for name, project in projections(*fitted)),
         key=lambda event: event.promise,
     )
 
 
-def _favoured(name: str, project: Projection, first: Table, second: Table, delta: float) -> _Event:
-    """The cells of one projection in the order of their smoothed log-ratio, cut where the bound is best."""
-    one, other = project(first), project(second)
-    edges = _edges(np.concatenate([one, other]))
-    counts = [
-        np.bincount(np.searchsorted(edges, side, side="right"), minlength=len(edges) + 1) for side in (one, other)
-    ]
-    order = np.argsort(-np.log((counts[0] + 1.0) / (counts[1] + 1.0)), kind="stable")
+def _favoured(
+    name: str, project: Projection, fitted: tuple[Table, Table], judges: tuple[Table, Table], delta: float
+) -> _Event:
+    """The cells of one projection in the order of their smoothed log-ratio, cut where the judges' bound is best."""
+    edges = _edges(np.concatenate([project(side) for side in fitted]))
+    learnt, judged = ([_histogram(project(side), edges) for side in sides] for sides in (fitted, judges))
+    order = np.argsort(-np.log((learnt[0] + 1.0) / (learnt[1] + 1.0)), kind="stable")
     # A looser gamma than in the verdict: here it only says how much a small cell is worth.
-    reached, others = (np.cumsum(side[order]) for side in counts)
-    bounds = eps_low(reached, others, len(first), delta=delta, gamma=1e-4)
+    reached, others = (np.cumsum(side[order]) for side in judged)
+    bounds = eps_low(reached, others, len(judges[0]), delta=delta, gamma=1e-4)
     best = int(np.argmax(bounds))
     chosen = np.zeros(len(edges) + 1, dtype=bool)
     chosen[order[: best + 1]] = True

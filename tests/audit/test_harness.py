@@ -111,6 +111,13 @@ def test_many_small_changes_are_found_together() -> None:
     assert_caught(lambda bit, n: random.laplace(size=(n, 20)) * 4 + bit, (0, 1), epsilon=1.0, n=40_000)
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_a_leak_in_wide_noise_is_not_hidden_by_lucky_cells(seed: int) -> None:
+    """Hundreds of values have a few outputs each: some of them differ more by luck than any truly does."""
+    random = np.random.default_rng(seed)
+    assert_caught(lambda bit, n: np.rint(random.laplace(scale=40, size=n)) + 60 * bit, (0, 1), epsilon=1.0, n=40_000)
+
+
 def test_equal_data_are_never_told_apart() -> None:
     random = np.random.default_rng(6)
     for shape in ((), (5,), (20,)):

@@ -44,6 +44,26 @@ def test_a_line_of_two_owners_tells_one_nothing_of_the_other(tmp_path: Path) -> 
         assert count(session, both) == 4
 
 
+def test_a_row_of_two_owners_is_looked_up_among_the_rows_of_each(tmp_path: Path) -> None:
+    """Both claim order 10, and only the claim of 4 is large: its two lines count for 4, and not for 1."""
+    size = '\n[[attribute]]\nname = "size"\ntype = "integer"\nlo = 0\nhi = 9\noutside = "clamp"\nnull = "drop"\n'
+    folder = write_shop(tmp_path / "w", o=ORDERS + size)
+    (folder / "o.csv").write_text("o,c,size\n10,1,2\n11,1,3\n10,4,9\n")
+    with sq.open(folder) as session:
+        assert count(session, "SELECT COUNT(*) FROM l") == 6
+        assert count(session, "SELECT COUNT(*) FROM l WHERE EXISTS (SELECT 1 FROM o WHERE o.o = l.o AND size > 5)") == 2
+        assert count(session, "SELECT COUNT(*) FROM l WHERE EXISTS (SELECT 1 FROM o WHERE o.o = l.o AND size < 5)") == 4
+
+
+def test_persons_are_told_apart_by_their_texts_where_one_column_holds_numbers(tmp_path: Path) -> None:
+    folder = write_shop(tmp_path / "w", cu=CU.replace("csv:cu.csv", "parquet:cu.parquet"))
+    pq.write_table(pa.table({"c": [1, 2], "seg": ["A", "B"]}), folder / "cu.parquet")
+    (folder / "o.csv").write_text("o,c\n10,01\n11,2\n")
+    with sq.open(folder) as session:
+        assert count(session, NEVER.replace("NOT ", "")) == 1
+        assert count(session, NEVER) == 1
+
+
 @pytest.mark.parametrize("question", [NEVER, SOME, LINED])
 def test_a_key_costs_nothing_again_and_its_release_verifies(tmp_path: Path, question: str) -> None:
     with sq.open(write_shop(tmp_path / "w")) as session:

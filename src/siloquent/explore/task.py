@@ -169,7 +169,7 @@ def answer(session: WorkspaceSession, query: Query, *, key: str | None = None, m
     """
     prepared = prepare(session, query, key=key)
     session = prepared.session  # of the time of the charge, if the table was declared otherwise then
-    if session.schema(query.table) is not prepared.course.schema.declared:
+    if session.schema(prepared.course.query.table) is not prepared.course.schema.declared:
         prepared = prepare(session, query, key=key)  # redeclared meanwhile, and nobody was told the other price yet
     return tell_rows(session, _run(prepared, replace(prepared.charge, max_cost=max_cost), is_told=False))
 

@@ -102,6 +102,11 @@ class RecordedDeclarations:
         if self._read(account, _get_table(today)).last != dict(today):
             self._ledger.declare(account, today)
 
+    def list_tables(self, account: str) -> list[str]:
+        """Return the tables that share ``account`` and were declared there, newest first."""
+        found = (_get_table(one.body[DECLARATION]) for one in reversed(self._ledger.list_declarations(account)))
+        return [name for name in dict.fromkeys(found) if name]
+
     def get_file(self, account: str, digest: str, *, table: str = "") -> Mapping[str, Any] | None:
         """Return the newest declaration recorded with this digest of the table file; None if there is none."""
         return self._read(account, table).files.get(digest)

@@ -2,39 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import date, datetime
 from decimal import Decimal, InvalidOperation
+from itertools import islice, product
 from typing import TYPE_CHECKING, Any
 
 from siloquent.errors import SchemaError
 from siloquent.schema.attribute import Attribute
 from siloquent.schema.changes import FILE, describe_column, describe_declaration
+from siloquent.schema.table import list_tables_of
 
 if TYPE_CHECKING:
-    from siloquent.schema.table import TableSchema
+    from siloquent.schema.table import Link, TableSchema
 
 _SAME = ("source", "version", "reading", "unit", "adjacency", "accountant", "disclosures", "epoch", "constraints")
 _SHOWN = ("labels", "description")
 _LISTS = ("values", "edges")
+_MAX_TRIED = 2_500
+"""Combinations of earlier declarations of related tables."""
 
 
-def restore_columns(schema: TableSchema, recorded: Mapping[str, Any]) -> TableSchema | None:
+def restore_columns(
+    schema: TableSchema, recorded: Mapping[str, Any], related: Sequence[Sequence[TableSchema]] = ()
+) -> TableSchema | None:
     """Return ``schema`` with the columns that ``recorded`` declares, as a declaration of its own.
 
     A request charged under it can be finished as it was priced: over the same rows, for the same promise, with the
-    bounds, bins and values of then.
+    bounds, bins and values of then. Of a relation, joined columns are restored with those of its own rows.
 
     Args:
         recorded: A result of ``describe_declaration``.
+        related: The known declarations of each of ``schema.related``.
     Returns:
         None if the rows, the promise or the constraints are others; if a column was removed or has another type since,
         which its owner decided; or if a column cannot be read back, such as one with a long list of other values.
     """
     today = describe_declaration(schema)
-    if recorded.get("links") != today.get("links"):
-        return None
     if any(name not in recorded or recorded[name] != today[name] for name in _SAME):
         return None
     attributes = []
@@ -47,8 +52,36 @@ def restore_columns(schema: TableSchema, recorded: Mapping[str, Any]) -> TableSc
         attributes.append(attribute)
     if FILE not in recorded or (schema.public and attributes != list(schema.domain.attributes)):
         return None  # which public rows count hangs on the columns that refer to them
+    link = _restore_link(schema.link, {one.name: one for one in attributes})
     domain = replace(schema.domain, attributes=tuple(attributes))
-    return replace(schema, domain=domain, digest=recorded[FILE], extended=None)
+    then = replace(schema, domain=domain, link=link, digest=recorded[FILE], extended=None)
+    return _find_related(then, recorded, related)
+
+
+def _restore_link(link: Link | None, restored: Mapping[str, Attribute]) -> Link | None:
+    """Return ``link`` with the joined columns of its tables as ``restored``."""
+    if link is None or link.columns is None:
+        return link
+    parent = link.parent
+    columns = tuple(restored.get(one.name, one) if one.name in link.columns else one for one in parent.domain)
+    domain = replace(parent.domain, attributes=columns)
+    return replace(link, parent=replace(parent, domain=domain, link=_restore_link(parent.link, restored)))
+
+
+def _find_related(
+    then: TableSchema, recorded: Mapping[str, Any], related: Sequence[Sequence[TableSchema]]
+) -> TableSchema | None:
+    """Return ``then`` with those declarations of its related tables that were recorded; None if they are not known."""
+    own = list_tables_of(then.name)[0]
+    known = [
+        [replace(then, name=one.name, related=()) if one.name == own and then.link is None else one, *more]
+        for one, more in zip(then.related, related or [()] * len(then.related), strict=True)
+    ]
+    for choice in islice(product(*known), _MAX_TRIED):
+        found = replace(then, related=choice) if choice else then
+        if describe_declaration(found).get("links") == recorded.get("links"):
+            return found
+    return None
 
 
 def _restore_column(now: Attribute, column: Mapping[str, Any]) -> Attribute | None:

@@ -140,6 +140,7 @@ class SessionAccounts:
             own: dict[str, Any] = {key: getattr(one, key) for key in ("accountant", "unit", "adjacency", "disclosures")}
             own["declaration"] = self._describe(self.schema(name))
             self.ledger.open_account(one.name, limit=one.limit, parent=one.parent, **({} if one.parent else own))
+        self.record_declaration(name)
 
     def list_files_alike(
         self, schema: TableSchema, columns: Collection[str] | None = None, also: Sequence[str] = ()
@@ -177,7 +178,18 @@ class SessionAccounts:
     def restore_columns(self, schema: TableSchema, file: str) -> TableSchema | None:
         """Return ``schema`` with the columns recorded of the table file ``file``; None where that cannot be."""
         recorded = self._declared.get_file(schema.account, file, table=schema.entry_name)
-        return None if recorded is None else restore_columns(schema, recorded)
+        if recorded is None:
+            return None
+        related = [
+            [then for each in self.list_files(one) if (then := self.restore_columns(one, each)) is not None]
+            for one in schema.related
+        ]
+        return restore_columns(schema, recorded, related)
+
+    def list_relations(self, name: str) -> list[str]:
+        """Return the relations with table ``name`` that were charged, newest first."""
+        recorded = self._declared.list_tables(self.schema(name).account)
+        return [one for one in recorded if one != name and name in list_tables_of(one)]
 
     def list_files(self, schema: TableSchema) -> list[str]:
         """Return the digests of the newest recorded table files under which a column was declared otherwise."""
@@ -191,9 +203,10 @@ class SessionAccounts:
         """Record how table ``name`` is declared now, if its account is open and recorded something else last."""
         if self.earlier:
             return
-        account = self.schema(name).account
-        if self._find_account(account) is not None:
-            self._declared.record(account, self._describe(self.schema(name)))
+        schema = self.schema(name)
+        if self._find_account(schema.account) is not None:
+            for one in (schema, *schema.related):  # of a related table, the relation's own record has a digest only
+                self._declared.record(schema.account, self._describe(one))
 
     def list_changes(self, name: str) -> tuple[DeclarationChange, ...]:
         """Return what is declared of table ``name`` otherwise than recorded at its account, each change with its class.

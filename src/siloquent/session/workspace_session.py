@@ -150,7 +150,7 @@ class WorkspaceSession(SessionAccounts):
         A request charged then can be finished there, over today's rows, if these are the same rows. Nothing new is
         charged there.
         """
-        if PLUS in name or TILDE in name or self._earlier is not None:
+        if self._earlier is not None:
             return
         today = self.schema(name)
         for file in self.list_files(today):
