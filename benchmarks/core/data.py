@@ -17,8 +17,8 @@ from benchmarks.row import Options, Row
 from benchmarks.trials.neighbours import LARGEST, SPAN, opened, stays, worst_of
 from benchmarks.trials.random_tables import random_attribute, random_column
 from siloquent.data.column_mapping import map_columns
-from siloquent.data.contribution_bounding import select_bounded_rows
 from siloquent.data.engines.duckdb import DuckDBEngine
+from siloquent.data.units.contribution_bounding import select_bounded_rows
 from siloquent.schema import Attribute, Block, Domain, TableBudget, TableSchema
 
 ROUNDS = 201

@@ -17,7 +17,7 @@ from benchmarks.hostile.messy_files import NAMES, MessyFile, messy_files, record
 from benchmarks.hostile.messy_workbooks import messy_workbooks
 from benchmarks.row import Options, Row
 from siloquent.api import Session
-from siloquent.data.contribution_bounding import select_bounded_rows
+from siloquent.data.units.contribution_bounding import select_bounded_rows
 from siloquent.errors import SiloquentError
 from siloquent.ledger import MemoryLedger
 from siloquent.schema.build import parse_schema

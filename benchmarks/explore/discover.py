@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 import siloquent as sq
 from benchmarks.explore.failures import limit
 from benchmarks.row import Options, Row
-from siloquent.data.distinct_keys import KeyCounts
+from siloquent.data.units.distinct_keys import KeyCounts
 from siloquent.discover import BoundsPlan, BoundsSpec, DiscoveredKeys, KeysPlan, KeysSpec, plan
 from siloquent.discover.estimate import find_outer_bins
 from siloquent.discover.measure import CountBins, measure_keys

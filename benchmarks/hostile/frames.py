@@ -15,8 +15,8 @@ from sqlglot import exp
 
 from benchmarks.hostile.kinds import LONG
 from siloquent.data import PrivateTable, open_table
-from siloquent.data.contribution_bounding import select_bounded_rows
-from siloquent.data.index_sql import SourceColumn
+from siloquent.data.sql.indices import SourceColumn
+from siloquent.data.units.contribution_bounding import select_bounded_rows
 from siloquent.errors import SiloquentError
 from siloquent.ledger import MemoryLedger
 from siloquent.schema import TableSchema, Unit

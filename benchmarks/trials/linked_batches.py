@@ -22,8 +22,9 @@ from numpy.typing import NDArray
 from sqlglot import exp
 
 from benchmarks.trials.linked_neighbours import TABLES, Tree, WorstMove, declare_tree, draw_trials
-from siloquent.data import contribution_bounding, open_table
-from siloquent.data.index_sql import SourceColumn
+from siloquent.data import open_table
+from siloquent.data.sql.indices import SourceColumn
+from siloquent.data.units import contribution_bounding
 from siloquent.ledger import MemoryLedger, SettledAnswer
 from siloquent.privacy import Cost, DiscreteLaplace
 from siloquent.schema import Block, TableSchema

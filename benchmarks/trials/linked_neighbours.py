@@ -19,8 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlglot import exp
 
-from siloquent.data import contribution_bounding, linked_rows, open_table
-from siloquent.data.index_sql import SourceColumn, quote_name
+from siloquent.data import open_table
+from siloquent.data.sql.indices import SourceColumn, quote_name
+from siloquent.data.units import contribution_bounding, linked_rows
 from siloquent.ledger import MemoryLedger, SettledAnswer
 from siloquent.privacy import Cost, DiscreteLaplace
 from siloquent.schema import Block, TableSchema

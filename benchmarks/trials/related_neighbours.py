@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.trials.linked_neighbours import LARGEST, TABLES, Patch, Tree, WorstMove, declare_tree, draw_trials
-from siloquent.data import open_table, related_rows
-from siloquent.data.related_table import RelatedTable
+from siloquent.data import open_table
+from siloquent.data.units import related_rows
+from siloquent.data.units.related_table import RelatedTable
 from siloquent.ledger import MemoryLedger, SettledAnswer
 from siloquent.privacy import Cost, DiscreteLaplace
 from siloquent.schema import Attribute, Block, Domain, TableSchema

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from siloquent.schema.declaring import Source
     from siloquent.schema.declaring.declaration import DeclarationAnswers, DeclarationDraft, Meant
-    from siloquent.schema.reading import Setting
+    from siloquent.schema.formats.reading import Setting
     from siloquent.schema.workspace import Workspace
 
 
@@ -31,7 +31,7 @@ def read_public_rows(address: str, folder: Path, reading: str = "", *, rows: int
         SchemaError: the file cannot be read, or a setting is not valid.
     """
     from siloquent.data.public_rows import read_public_rows as read_rows
-    from siloquent.schema.reading import Reading, read_settings
+    from siloquent.schema.formats.reading import Reading, read_settings
 
     return read_rows(address, folder, read_settings(reading) if reading else Reading(), rows=rows, most=most)
 
@@ -70,7 +70,7 @@ def read_source(address: str, workspace: Workspace | None, reading: str = "") ->
         MissingExtra, DataError: as for a table.
     """
     from siloquent.data.column_reader import read_columns
-    from siloquent.schema.reading import read_settings
+    from siloquent.schema.formats.reading import read_settings
 
     found = read_columns(address, workspace, read_settings(reading) if reading else None)
     return replace(found, reading=reading)
@@ -106,7 +106,7 @@ def declare(
     from siloquent.schema.declaring.declaration import begin_declaration
     from siloquent.schema.declaring.declared_table import require_type
     from siloquent.schema.declaring.header import describe_header_doubt
-    from siloquent.schema.reading import compose_settings, read_settings
+    from siloquent.schema.formats.reading import compose_settings, read_settings
 
     require_type("reading", reading, (Mapping, str), '{"encoding": "cp1252"}')
     lines = reading if isinstance(reading, str) else compose_settings(reading)
@@ -137,7 +137,7 @@ def declare(
 
 def _read_to_declare(address: str, workspace: Workspace | None, lines: str) -> Source:
     """Read a source's columns; where it cannot be read so, the fix is the argument that reads it."""
-    from siloquent.schema.reading import add_suggested_setting
+    from siloquent.schema.formats.reading import add_suggested_setting
 
     try:
         return read_source(address, workspace, lines)
@@ -154,7 +154,7 @@ def find_public_rows(declared: Path, folder: Path) -> list[Path]:
         SchemaError: the declaration is invalid, or the file is missing or a link. OSError, ValueError: not UTF-8 text.
     """
     from siloquent.data.sources.files import find_source_parts
-    from siloquent.schema.public import parse_public
+    from siloquent.schema.public_tables.declaration import parse_public
 
     table = parse_public(declared.read_text(encoding="utf-8"))
     kind, _, where = table.source.partition(":")

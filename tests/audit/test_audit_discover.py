@@ -14,7 +14,7 @@ import pytest
 from numpy.typing import NDArray
 
 from audit.harness import assert_caught, assert_private
-from siloquent.data.distinct_keys import KeyCounts
+from siloquent.data.units.distinct_keys import KeyCounts
 from siloquent.discover import BoundsPlan, BoundsSpec, KeysPlan, KeysSpec, plan
 from siloquent.discover.measure import measure_bounds, measure_keys
 from siloquent.privacy import DiscreteGaussian, convert_zcdp_to_epsilon

@@ -10,9 +10,10 @@ import pyarrow as pa
 import pytest
 from sqlglot import exp
 
-from siloquent.data import PrivateTable, open_table, place_maps
+from siloquent.data import PrivateTable, open_table
 from siloquent.data.engines.duckdb import DuckDBEngine
 from siloquent.data.engines.spark import SparkEngine
+from siloquent.data.sql import place_maps
 from siloquent.ledger import Permit
 from siloquent.schema import Block
 from siloquent.schema.workspace import Workspace

@@ -13,11 +13,11 @@ from contract.engine_contract import USERS, EngineContract
 from siloquent.data import Engine, open_source
 from siloquent.data.engines.duckdb import DuckDBEngine
 from siloquent.data.engines.spark import SparkEngine
-from siloquent.data.unit_table import UnitTable
+from siloquent.data.units.unit_table import UnitTable
 from siloquent.errors import SchemaError, UnknownName
-from siloquent.explore.plan.unit_rows import extend_schema
+from siloquent.explore.plan.relations.unit_rows import extend_schema
 from siloquent.explore.spec import parse
-from siloquent.explore.spec.name_resolution import resolve_names
+from siloquent.explore.spec.rewriting.name_resolution import resolve_names
 from unit.data.clinic import clinic_schema, full_block, on_engine, visits
 
 

@@ -28,7 +28,7 @@ LOADED = (
     "siloquent.cli.explore.charts",
     "siloquent.cli.explore.output",
     "siloquent.data.engines.duckdb",
-    "siloquent.data.sources.csv",
+    "siloquent.data.sources.text.csv",
     "siloquent.data.sources.parquet",
     "siloquent.discover.task",
     "siloquent.explore.task",

@@ -13,8 +13,8 @@ from siloquent.schema.build import parse_schema
 from siloquent.session import create_workspace
 
 HEADER = "patient_id,age,ward,cost\n"
-TYPED = "\nicu, surgery\n0.00..999.99\n\n\n4\n\n\n\n"
-"""Proposals, ward, cost, empty cells, the person, rows of one, rows in all, budget, and the last confirmation."""
+TYPED = "\nicu, surgery\n0.00..999.99\n\n\n\n4\n\n\n\n"
+"""Proposals, ward, cost, empty cells, the decimal mark, the person, rows of one, rows in all, budget, and the last confirmation."""
 
 
 def steward(folder: Path, rows: str = "p1,33,icu,12.50\n") -> Person:
@@ -53,7 +53,7 @@ def test_two_files_with_the_same_header_give_the_same_session(tmp_path: Path) ->
 def test_what_is_not_understood_is_asked_again_and_corrected_at_the_end(tmp_path: Path) -> None:
     person = steward(tmp_path / "w")
     typed = (
-        "?\nage = 18..x\nage = 18..99\nicu\nicu,\n0..9,999\n0.00..999.99\n\nnone\nlots\n500\n2,0\n2\nward = icu, er\n\n"
+        "?\nage = 18..x\nage = 18..99\nicu\nicu,\n0..9,999\n0.00..999.99\n\n\nnone\nlots\n500\n2,0\n2\nward = icu, er\n\n"
     )
     status, shown = at_terminal(person.folder, "declare", "visits.csv", answer=typed)
     assert status == 0
@@ -74,7 +74,7 @@ def test_an_interrupted_declaration_goes_on_where_it_was(tmp_path: Path) -> None
     assert "icu, surgery" in kept
     assert "p1" not in kept
     assert person.types("tables").status == 0
-    status, shown = at_terminal(person.folder, "declare", "visits.csv", answer="0.00..999.99\n\n\n4\n\n\n\n")
+    status, shown = at_terminal(person.folder, "declare", "visits.csv", answer="0.00..999.99\n\n\n\n4\n\n\n\n")
     assert status == 0
     assert "Continuing with the answers" in shown
     assert "What could stand in ward?" not in shown

@@ -10,7 +10,7 @@ import pytest
 
 import siloquent as sq
 from siloquent.discover.release import ProposedBounds
-from siloquent.documents.protection_report import build_report_document, describe_origin
+from siloquent.documents.reports.protection import build_report_document, describe_origin
 
 TOML = """format = 1
 attribute = [

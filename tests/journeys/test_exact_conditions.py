@@ -15,7 +15,7 @@ import pytest
 import siloquent as sq
 from siloquent.api import Session
 from siloquent.errors import KeyReused, RequestError
-from siloquent.explore.plan import public_joins
+from siloquent.explore.plan.relations import public_joins
 from siloquent.explore.plan.reuse import plans as reuse_plan
 
 SCHEMA = """

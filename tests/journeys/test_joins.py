@@ -14,7 +14,7 @@ from journeys.clinic import Person, Types
 from siloquent.data.public import read_public
 from siloquent.errors import RequestError
 from siloquent.schema import Attribute
-from siloquent.schema.public import parse_public
+from siloquent.schema.public_tables.declaration import parse_public
 from siloquent.schema.workspace import read_workspace
 
 DECLARED = """\

@@ -15,8 +15,8 @@ import siloquent
 from journeys.clinic import TOML, Person, write_source
 from journeys.documents import misfits
 from journeys.served import Served, serving
-from siloquent.documents.protection_report import build_report_document, list_sections
-from siloquent.documents.report_html import render_report_page
+from siloquent.documents.reports.html import render_report_page
+from siloquent.documents.reports.protection import build_report_document, list_sections
 from siloquent.session import create_workspace
 
 HOSTILE = "<script>alert(1)</script>"

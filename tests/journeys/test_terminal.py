@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import os
 import pty
+import signal
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
 
 from journeys.clinic import WARDS, Person, Types
 
+PATIENCE = 120.0
+"""Seconds for a command at a terminal, however busy the machine is: most take one."""
+
 
 def at_terminal(folder: Path, *words: str, answer: str = "", columns: int = 100) -> tuple[int, str]:
-    """Run a command with a terminal on all three streams, and type ``answer``. Exit status, and all that it showed."""
+    """Run a command with a terminal on all three streams, and type ``answer``. Exit status, and all that it showed.
+
+    A command that still waits for an answer after ``PATIENCE`` is ended, and the test fails with what it showed.
+    """
     pid, screen = pty.fork()
     if pid == 0:
         os.chdir(folder)
@@ -35,10 +43,16 @@ def at_terminal(folder: Path, *words: str, answer: str = "", columns: int = 100)
     reader = threading.Thread(target=read)
     reader.start()
     os.write(screen, answer.encode())
-    status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    deadline = time.monotonic() + PATIENCE
+    while (ended := os.waitpid(pid, os.WNOHANG))[0] == 0:
+        if time.monotonic() > deadline:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+            pytest.fail(f"The command still waits for an answer. It showed:\n{shown.decode('utf-8', 'replace')}")
+        time.sleep(0.05)
     reader.join(timeout=30)
     os.close(screen)
-    return status, shown.decode("utf-8", "replace")
+    return os.waitstatus_to_exitcode(ended[1]), shown.decode("utf-8", "replace")
 
 
 def test_the_price_is_shown_and_a_yes_pays_it(owner: Person) -> None:

@@ -36,7 +36,7 @@ from siloquent.fixes import (
     use_budget,
 )
 from siloquent.remote.replies import parse_error
-from siloquent.server.fixes import HTTP, PAGE
+from siloquent.server.failures.fixes import HTTP, PAGE
 
 SOURCE = Path(siloquent.__file__).parent
 SHELL = re.compile(r"\bsiloquent (?!again|that)[a-z]|(?<![\w-])--(?!upgrade)[a-z]")

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from siloquent.api import Session
 from siloquent.charge import build_guarantee, build_provenance
-from siloquent.documents.plans import price_words
+from siloquent.documents.prices.plans import price_words
 from siloquent.ledger import MemoryLedger, Permit, SettledAnswer
 from siloquent.privacy import (
     ATTO,

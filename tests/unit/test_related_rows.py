@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import siloquent as sq
-from siloquent.data import related_rows
+from siloquent.data.units import related_rows
 from siloquent.errors import RequestError, SchemaError, SiloquentError
 from siloquent.explore.examples import read_question
 from unit.linked_shop import CU, LINES, ORDERS, ROWS, ask_exactly, write_shop

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 
 from siloquent.data.engines.base import get_source_kind
-from siloquent.data.index_sql import SHORT_DIGITS, SourceColumn
+from siloquent.data.sql.indices import SHORT_DIGITS, SourceColumn
 from siloquent.errors import SchemaError, UnknownName
 from siloquent.schema import Attribute, TableSchema
-from siloquent.schema.source_kinds import READABLE, SourceKind
-from siloquent.schema.value_formats import Family
+from siloquent.schema.formats.source_kinds import READABLE, SourceKind
+from siloquent.schema.formats.value_formats import Family
 
 
 def map_columns(schema: TableSchema, columns: Mapping[str, str]) -> tuple[SourceColumn, ...]:

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 from siloquent.data.engines.base import ReadLimits, get_source_kind, hide_failures
 from siloquent.data.sources.files import SUFFIXES, find_source_file, find_source_parts
-from siloquent.data.sources.packed import is_workbook_name
+from siloquent.data.sources.text.packed import is_workbook_name
 from siloquent.errors import RequestError, SchemaError
 from siloquent.fixes import run
 from siloquent.schema.declaring.columns import ColumnHeader, Source
-from siloquent.schema.reading import Reading
-from siloquent.schema.source_kinds import SourceKind
+from siloquent.schema.formats.reading import Reading
+from siloquent.schema.formats.source_kinds import SourceKind
 from siloquent.schema.table import SOURCE_KINDS
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def read_columns(address: str, workspace: Workspace | None, reading: Reading | N
 
 
 def _read_header(where: str, folder: Path, reading: Reading) -> tuple[ColumnHeader, ...]:
-    from siloquent.data.sources.csv import read_file_header
+    from siloquent.data.sources.text.csv import read_file_header
 
     parts = find_source_parts(where, folder, kind="csv", table=Path(where).name)
     first = next((file for file in parts.files if file.size), parts.files[0])
@@ -124,7 +124,7 @@ def _read_header(where: str, folder: Path, reading: Reading) -> tuple[ColumnHead
 
 
 def _read_sheet_header(where: str, folder: Path, reading: Reading) -> tuple[ColumnHeader, ...]:
-    from siloquent.data.sources.xlsx import read_sheet_header
+    from siloquent.data.sources.workbooks.xlsx import read_sheet_header
 
     name = Path(where).name
     file = find_source_file(where, folder, table=name)

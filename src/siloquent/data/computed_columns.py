@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from siloquent.data.index_sql import SourceColumn
+from siloquent.data.sql.indices import SourceColumn
 from siloquent.schema import Attribute
 from siloquent.schema.computed import Computed
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from siloquent.data.index_sql import SourceColumn
+from siloquent.data.sql.indices import SourceColumn
 from siloquent.schema import Attribute
 
 if TYPE_CHECKING:

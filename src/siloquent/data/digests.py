@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from siloquent.schema.reading import Reading
+    from siloquent.schema.formats.reading import Reading
 
 BLOCK_BYTES = 2**20
 MAX_KEPT = 1_000

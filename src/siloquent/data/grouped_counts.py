@@ -12,7 +12,7 @@ import numpy as np
 from sqlglot import exp
 
 from siloquent.data.computed_columns import ComputedColumn
-from siloquent.data.index_sql import SourceColumn, build_int_literal, quote_name
+from siloquent.data.sql.indices import SourceColumn, build_int_literal, quote_name
 from siloquent.schema import MAX_CELLS, OUTSIDE, Block
 
 if TYPE_CHECKING:

@@ -8,12 +8,12 @@ from fractions import Fraction
 import numpy as np
 
 from siloquent.data.column_mapping import map_columns
-from siloquent.data.contribution_bounding import select_bounded_rows
 from siloquent.data.sources import open_source
+from siloquent.data.units.contribution_bounding import select_bounded_rows
 from siloquent.errors import SchemaError
 from siloquent.schema import Attribute, Domain, TableBudget, TableSchema
-from siloquent.schema.public import PublicFile
-from siloquent.schema.public_table import PublicColumn, PublicTable
+from siloquent.schema.public_tables.declaration import PublicFile
+from siloquent.schema.public_tables.loaded import PublicColumn, PublicTable
 from siloquent.schema.workspace import Workspace
 
 MAX_KEYS = 1_000_000

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from siloquent.data.engines.base import LineFault, ReadLimits
-from siloquent.data.sources.csv import open_csv_rows, read_file_header
 from siloquent.data.sources.files import SourceParts, find_source_parts
-from siloquent.data.sources.xlsx import open_sheet_rows, read_sheet_header
+from siloquent.data.sources.text.csv import open_csv_rows, read_file_header
+from siloquent.data.sources.workbooks.xlsx import open_sheet_rows, read_sheet_header
 from siloquent.errors import SchemaError
 from siloquent.schema.files.coercion import read_boolean, read_datetime, read_number
-from siloquent.schema.reading import Reading
-from siloquent.schema.value_formats import Family, ValueFormat
+from siloquent.schema.formats.reading import Reading
+from siloquent.schema.formats.value_formats import Family, ValueFormat
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -14,10 +14,7 @@ from sqlglot import exp
 
 from siloquent.data.column_mapping import map_columns
 from siloquent.data.computed_columns import ComputedColumn
-from siloquent.data.contribution_bounding import NOTHING, select_bounded_rows
 from siloquent.data.decode import DecodedKernel, Decoder
-from siloquent.data.distinct_keys import KeyCounts, build_key_query, count_keys
-from siloquent.data.distinct_units import build_unit_query
 from siloquent.data.engines.base import OWNER_LOG, Engine
 from siloquent.data.grouped_counts import (
     COUNT,
@@ -31,7 +28,10 @@ from siloquent.data.grouped_counts import (
     list_computed,
     scatter_groups,
 )
-from siloquent.data.index_sql import SourceColumn, quote_name
+from siloquent.data.sql.indices import SourceColumn, quote_name
+from siloquent.data.units.contribution_bounding import NOTHING, select_bounded_rows
+from siloquent.data.units.distinct_keys import KeyCounts, build_key_query, count_keys
+from siloquent.data.units.distinct_units import build_unit_query
 from siloquent.errors import DataError, NotAllowed, RequestError, SiloquentError
 from siloquent.privacy import Composed, Disjoint, Event
 from siloquent.schema import Attribute, Block, TableSchema

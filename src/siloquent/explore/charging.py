@@ -11,11 +11,11 @@ from siloquent.charge import Charge, bind_request
 from siloquent.errors import KeyReused, SiloquentError
 from siloquent.explore.default_accuracy import list_unstated, state_accuracy
 from siloquent.explore.plan.limits import lifted
-from siloquent.explore.plan.public_joins import build_canonical_request
+from siloquent.explore.plan.relations.public_joins import build_canonical_request
 from siloquent.explore.plan.rules import list_read_columns
 from siloquent.explore.plan.steps import QueryPlan, plan_query
 from siloquent.explore.spec import Query
-from siloquent.explore.spec.name_resolution import resolve_names
+from siloquent.explore.spec.rewriting.name_resolution import resolve_names
 from siloquent.privacy import FREE, Event
 from siloquent.session import compute_budget_limit
 

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Literal, NoReturn
 from siloquent.errors import AccuracyUnreachable, RequestError
 from siloquent.explore.examples import reading
 from siloquent.explore.offers import describe_price, tell_owner
-from siloquent.explore.plan.public_joins import check_joined
+from siloquent.explore.plan.relations.public_joins import check_joined
+from siloquent.explore.plan.relations.unit_rows import extend_schema
 from siloquent.explore.plan.steps import plan_query
-from siloquent.explore.plan.unit_rows import extend_schema
 from siloquent.explore.spec import parse
 from siloquent.explore.spec.aggregates import Aggregate, Count, Deviation, Distinct, Quantile, Sum, Variance
 from siloquent.explore.spec.language.render import render_offer, render_promise
-from siloquent.explore.spec.name_resolution import resolve_names
 from siloquent.explore.spec.promises import Accuracy, Bound, Spend, Unstated
 from siloquent.explore.spec.query import Query
+from siloquent.explore.spec.rewriting.name_resolution import resolve_names
 from siloquent.fixes import AskWith, build_fix
 from siloquent.privacy import Cost, format_digits, get_accountant
 

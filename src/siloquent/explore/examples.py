@@ -19,8 +19,8 @@ from siloquent.explore.offers import offer_mended
 from siloquent.explore.plan.steps import plan_query
 from siloquent.explore.spec import parse, parse_unstated
 from siloquent.explore.spec.language.render_conditions import render_name
-from siloquent.explore.spec.name_resolution import resolve_names
 from siloquent.explore.spec.promises import Unstated
+from siloquent.explore.spec.rewriting.name_resolution import resolve_names
 from siloquent.fixes import AskWith, Fix, build_fix, run
 from siloquent.privacy import format_digits
 from siloquent.session import compute_budget_limit

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING
 
 from siloquent.errors import RequestError, SiloquentError
 from siloquent.explore.outer_joins import bind_outer
-from siloquent.explore.plan.public_joins import check_joined
+from siloquent.explore.plan.relations.public_joins import check_joined
 from siloquent.explore.public_tables import bind_public
 from siloquent.explore.related_rows import bind_related
 from siloquent.explore.spec import Query
 from siloquent.explore.spec.language.refusals import quote_name
 from siloquent.explore.spec.language.render import render_offer
 from siloquent.explore.spec.language.select.views import join_conditions
-from siloquent.explore.spec.name_resolution import list_names
 from siloquent.explore.spec.predicate import Column, Compare, JoinedColumn
 from siloquent.explore.spec.promises import Accuracy
 from siloquent.explore.spec.query import EVERY_ROW
+from siloquent.explore.spec.rewriting.name_resolution import list_names
 from siloquent.fixes import AskWith, build_fix
 from siloquent.schema.linked.joins import list_ambiguous, list_pairs, name_relation
 from siloquent.schema.table import PLUS, TableSchema

@@ -15,16 +15,16 @@ from typing import TYPE_CHECKING, Literal
 from siloquent.errors import AccuracyUnreachable, RequestError, SiloquentError
 from siloquent.explore.plan.averages import find_sure_rows
 from siloquent.explore.plan.planner import compile_query, find_least_error, is_affordable, plan
+from siloquent.explore.plan.relations.unit_rows import extend_schema
 from siloquent.explore.plan.reuse.plans import apply_reuse, find_most_exact_with_reuse, resolve_wish
 from siloquent.explore.plan.steps import find_least_widening, format_errors, plan_query
-from siloquent.explore.plan.unit_rows import extend_schema
 from siloquent.explore.plan.usefulness import is_useful, tells_something
 from siloquent.explore.spec import parse
 from siloquent.explore.spec.aggregates import Average, Count, Deviation, Variance
 from siloquent.explore.spec.language.render import render_offer
-from siloquent.explore.spec.name_resolution import resolve_names
 from siloquent.explore.spec.promises import Accuracy, Promise, Spend
 from siloquent.explore.spec.query import GroupBy, Query
+from siloquent.explore.spec.rewriting.name_resolution import resolve_names
 from siloquent.fixes import AskWith, Fix, RunCommand, Verb, build_fix
 from siloquent.privacy import Cost, convert_zcdp_to_epsilon, format_digits, get_accountant
 from siloquent.session import compute_budget_limit

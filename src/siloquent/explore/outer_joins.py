@@ -9,7 +9,6 @@ from siloquent.errors import RequestError
 from siloquent.explore.spec import Query
 from siloquent.explore.spec.aggregates import Aggregate, Count
 from siloquent.explore.spec.language.render import render_offer
-from siloquent.explore.spec.normal_form import iter_expressions, list_attributes
 from siloquent.explore.spec.predicate import (
     And,
     Call,
@@ -24,6 +23,7 @@ from siloquent.explore.spec.predicate import (
 )
 from siloquent.explore.spec.query import GroupBy
 from siloquent.explore.spec.related import Related, name_related
+from siloquent.explore.spec.rewriting.normal_form import iter_expressions, list_attributes
 from siloquent.fixes import AskWith
 from siloquent.schema.linked.joins import find_base
 from siloquent.schema.table import TableSchema

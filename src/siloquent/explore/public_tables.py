@@ -13,11 +13,11 @@ from siloquent.explore.spec import Query
 from siloquent.explore.spec.language.marks import MARK
 from siloquent.explore.spec.language.refusals import quote_name
 from siloquent.explore.spec.language.select.views import join_conditions
-from siloquent.explore.spec.name_resolution import substitute_columns
 from siloquent.explore.spec.predicate import Column, Compare, JoinedColumn
 from siloquent.explore.spec.query import Join
-from siloquent.schema.joined_public import PublicJoin, join_public
+from siloquent.explore.spec.rewriting.name_resolution import substitute_columns
 from siloquent.schema.linked.joins import name_relation
+from siloquent.schema.public_tables.joined import PublicJoin, join_public
 from siloquent.schema.table import PLUS, TableSchema
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import numpy as np
 from siloquent.errors import RequestError, UnknownName
 from siloquent.explore.plan.cells.distinct import list_groups
 from siloquent.explore.plan.cells.predicates import compile_workload
-from siloquent.explore.plan.related import is_unit_pair, list_key_pairs, names_unit
+from siloquent.explore.plan.relations.related import is_unit_pair, list_key_pairs, names_unit
 from siloquent.explore.plan.row_tests import ANY_ACCURACY
 from siloquent.explore.spec import Query
 from siloquent.explore.spec.aggregates import Count, name_column
@@ -20,13 +20,13 @@ from siloquent.explore.spec.language.refusals import quote_name
 from siloquent.explore.spec.language.render import attach_related, render_offer
 from siloquent.explore.spec.language.render_conditions import render_predicate
 from siloquent.explore.spec.language.select.views import join_conditions
-from siloquent.explore.spec.members import list_fields
-from siloquent.explore.spec.name_resolution import resolve_predicate
-from siloquent.explore.spec.normal_form import iter_expressions, list_attributes
 from siloquent.explore.spec.predicate import And, Column, Compare, InList, IsNull, Not, Or, Predicate
 from siloquent.explore.spec.promises import Accuracy
 from siloquent.explore.spec.query import EVERY_ROW, Item, Join
 from siloquent.explore.spec.related import Related, is_related, name_related
+from siloquent.explore.spec.rewriting.members import list_fields
+from siloquent.explore.spec.rewriting.name_resolution import resolve_predicate
+from siloquent.explore.spec.rewriting.normal_form import iter_expressions, list_attributes
 from siloquent.fixes import AskWith
 from siloquent.schema.linked.related import name_with_related
 from siloquent.schema.table import PLUS, TILDE, TableSchema
@@ -35,7 +35,7 @@ MAX_LISTED = 20_000
 """The most characters of a list of public keys."""
 
 if TYPE_CHECKING:
-    from siloquent.schema.public_table import PublicTable
+    from siloquent.schema.public_tables.loaded import PublicTable
     from siloquent.session import WorkspaceSession
 
 

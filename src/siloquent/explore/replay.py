@@ -12,13 +12,13 @@ from siloquent.errors import LedgerError, SiloquentError
 from siloquent.explore.charging import plan_charged
 from siloquent.explore.estimate import QueryProgress, assemble
 from siloquent.explore.plan.limits import lifted
-from siloquent.explore.plan.public_joins import build_canonical_request, build_first_canonical_request
+from siloquent.explore.plan.relations.public_joins import build_canonical_request, build_first_canonical_request
 from siloquent.explore.plan.rules import list_read_columns
 from siloquent.explore.plan.steps import plan_second_step
 from siloquent.explore.public_tables import bind_public
 from siloquent.explore.release import render_release
 from siloquent.explore.spec import Query, parse
-from siloquent.explore.spec.name_resolution import read_as_population
+from siloquent.explore.spec.rewriting.name_resolution import read_as_population
 from siloquent.explore.spec.stored_measurement import decode_measurements, read_request
 from siloquent.releases import ExpectedFiles, KeptMeasurement
 from siloquent.schema import TOP_ALONE

@@ -49,8 +49,8 @@ from siloquent.schema.files.toml import (
     validate_column,
     validate_table_file,
 )
+from siloquent.schema.formats.reading import Reading, build_reading
 from siloquent.schema.linked.links import is_linked, refuse_own_promise, resolve_unit
-from siloquent.schema.reading import Reading, build_reading
 from siloquent.schema.table import TableSchema, Unit
 
 Entry = TypeVar("Entry")

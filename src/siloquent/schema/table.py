@@ -12,10 +12,10 @@ from siloquent.readable import Readable
 from siloquent.schema.accuracy import AccuracyDefaults
 from siloquent.schema.constraints import Constraint, check_names
 from siloquent.schema.domain import Domain
-from siloquent.schema.reading import PLAIN_READING, Reading
+from siloquent.schema.formats.reading import PLAIN_READING, Reading
 
 if TYPE_CHECKING:
-    from siloquent.schema.public_table import PublicTable
+    from siloquent.schema.public_tables.loaded import PublicTable
     from siloquent.schema.related import RelatedColumn
     from siloquent.schema.unit_rows import UnitRows
 

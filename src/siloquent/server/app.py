@@ -12,10 +12,10 @@ from fastapi import FastAPI
 
 from siloquent.errors import InstallationError
 from siloquent.privacy.samplers import require_samplers
-from siloquent.server import problems
 from siloquent.server.access.limits import BodyLimit, Places, RequestRates, Slots
 from siloquent.server.access.tokens import Tokens
 from siloquent.server.described import Description, describe
+from siloquent.server.failures import problems
 from siloquent.server.jobs.queue import Jobs
 from siloquent.server.jobs.runner import Runner
 from siloquent.server.keeper import Keeper

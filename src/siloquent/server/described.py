@@ -12,9 +12,9 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from siloquent.documents.kinds import json_schema
-from siloquent.server.file_failures import FAILURES
+from siloquent.server.failures.files import FAILURES
+from siloquent.server.failures.problems import MEDIA
 from siloquent.server.jobs.specs import job_schemas
-from siloquent.server.problems import MEDIA
 
 if TYPE_CHECKING:
     from fastapi import FastAPI

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from siloquent.releases.manifest import MANIFEST
 from siloquent.server.access.denials import Denials
-from siloquent.server.file_failures import FileFailure, explain_file_failure
+from siloquent.server.failures.files import FileFailure, explain_file_failure
 from siloquent.server.settings import Settings
 from siloquent.server.store import Store
 

@@ -15,7 +15,7 @@ from typing import Any
 from siloquent.errors import SchemaError
 from siloquent.server.access.denials import Denials
 from siloquent.server.access.limits import Places
-from siloquent.server.file_failures import UNREADABLE, FileFailure, explain_file_failure
+from siloquent.server.failures.files import UNREADABLE, FileFailure, explain_file_failure
 from siloquent.server.store import Store
 
 Message = MutableMapping[str, Any]

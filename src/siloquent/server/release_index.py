@@ -19,7 +19,7 @@ from siloquent.releases.folder import is_release_name, list_folders
 from siloquent.releases.manifest import MANIFEST, read_manifest
 from siloquent.schema.table import list_tables_of
 from siloquent.server.access.tokens import Principal
-from siloquent.server.problems import build_not_found
+from siloquent.server.failures.problems import build_not_found
 from siloquent.server.store import Store
 
 MAX_KEPT_BYTES = 32 * 2**20

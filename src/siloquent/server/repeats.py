@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from siloquent.server.access.tokens import Principal
-from siloquent.server.problems import Refused
+from siloquent.server.failures.problems import Refused
 from siloquent.server.store import Store
 
 if TYPE_CHECKING:

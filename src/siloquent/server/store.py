@@ -15,7 +15,7 @@ from typing import Any
 
 from siloquent.errors import LedgerError
 from siloquent.fixes import run
-from siloquent.server.file_failures import BUSY_SECONDS, DAMAGED, explain_file_failure
+from siloquent.server.failures.files import BUSY_SECONDS, DAMAGED, explain_file_failure
 
 STEPS = (
     """

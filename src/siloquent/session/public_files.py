@@ -26,7 +26,7 @@ class PublicFiles:
     def read(cls, path: Path, folder: Path) -> PublicFiles:
         """Read the declaration at ``path`` and find the rows that it names, relative to ``folder``."""
         from siloquent.data.sources.files import find_source_parts
-        from siloquent.schema.public import parse_public
+        from siloquent.schema.public_tables.declaration import parse_public
 
         text, parts = b"", None
         with suppress(OSError, UnicodeDecodeError, SchemaError, UnknownName):  # reading the table reports what is wrong

@@ -260,7 +260,7 @@ class WorkspaceSession(SessionAccounts):
 
     def _add_public_tables(self, schema: TableSchema) -> TableSchema:
         """Return ``schema`` with the declared public tables that its foreign keys refer to."""
-        from siloquent.schema.public import check_fits, parse_public
+        from siloquent.schema.public_tables.declaration import check_fits, parse_public
 
         found = []
         for key in schema.constraints:

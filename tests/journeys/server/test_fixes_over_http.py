@@ -15,7 +15,7 @@ from journeys.server.test_who_may import BODIES, ROLES, filled, routes
 from journeys.test_refusals import QUESTIONS
 from siloquent.fixes import AskWith, BeOwner, FixLike, UseOption, build_fix, let_owner_run, run
 from siloquent.server.access.roles import ROUTES
-from siloquent.server.fixes import HTTP, PAGE
+from siloquent.server.failures.fixes import HTTP, PAGE
 
 MEDIA = "application/problem+json"
 ALONE = re.compile(r"(?<!owner runs: )\bsiloquent [a-z]|--[a-z]")

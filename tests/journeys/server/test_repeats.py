@@ -16,8 +16,8 @@ from journeys.clinic import TOML
 from journeys.documents import faults
 from journeys.served import Served, clinic_workspace, serving
 from siloquent.cli.workspace.document_kinds import json_schema
-from siloquent.server.declaring import hold_declarations
 from siloquent.server.routes import tables
+from siloquent.server.tables.declaring import hold_declarations
 
 CSV = b"age,ward\n1,A\n"
 KEY = "Idempotency-Key"
@@ -212,7 +212,7 @@ def test_the_page_that_edits_a_table_overwrites_no_other_owners_change(tmp_path:
 @settings(deadline=None, max_examples=200, suppress_health_check=[HealthCheck.too_slow])
 def test_what_is_left_is_what_is_granted(rate: float, burst: int) -> None:
     from siloquent.server.access.limits import RequestRates
-    from siloquent.server.problems import Refused
+    from siloquent.server.failures.problems import Refused
 
     now = [0.0]
     rates = RequestRates(rate=rate, burst=burst, clock=lambda: now[0])

@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from benchmarks.trials.random_tables import random_attribute, random_column
 from siloquent.data.column_mapping import map_columns
-from siloquent.data.contribution_bounding import select_bounded_rows
 from siloquent.data.engines.base import Engine
+from siloquent.data.units.contribution_bounding import select_bounded_rows
 from siloquent.schema import Attribute, Domain, TableBudget, TableSchema
 
 

@@ -11,8 +11,8 @@ import psycopg
 import pytest
 
 from siloquent.data import open_table
-from siloquent.data.contribution_bounding import select_bounded_rows
 from siloquent.data.sources import encodings, postgres
+from siloquent.data.units.contribution_bounding import select_bounded_rows
 from siloquent.errors import SchemaError, SiloquentError
 from siloquent.ledger import MemoryLedger
 from siloquent.schema.build import parse_schema

@@ -17,11 +17,12 @@ from benchmarks.core.hostile_rows import FILES
 from benchmarks.hostile.kinds import Kind, kinds
 from benchmarks.hostile.sources import Arrow, Csv, Pandas, Postgres, Source, Spark
 from benchmarks.hostile.trial import REPLACED, ROW, SETTINGS, USER, Compared, Setting, compare, disagreements
-from siloquent.data import contribution_bounding
 from siloquent.data.engines import spark
 from siloquent.data.engines.base import SOURCE
 from siloquent.data.engines.duckdb import DuckDBEngine
-from siloquent.data.sources import csv, engine_factory, frames, pandas
+from siloquent.data.sources import engine_factory, frames, pandas
+from siloquent.data.sources.text import csv
+from siloquent.data.units import contribution_bounding
 
 KINDS = tuple(kinds())
 RELEASES = ("counts", "sum", "median", "sketch words label", "offer", "offer key", "share gram")

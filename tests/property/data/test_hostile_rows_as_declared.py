@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from benchmarks.hostile.workbooks import Book, Sheet
 from siloquent.api import Session
-from siloquent.data.contribution_bounding import select_bounded_rows
+from siloquent.data.units.contribution_bounding import select_bounded_rows
 from siloquent.ledger import MemoryLedger
 from siloquent.schema.workspace import Workspace
 

@@ -16,8 +16,8 @@ import pytest
 from sqlglot import exp
 
 from siloquent.data import open_table
-from siloquent.data.contribution_bounding import select_as_read, select_bounded_rows
 from siloquent.data.sources import frames, milliseconds
+from siloquent.data.units.contribution_bounding import select_as_read, select_bounded_rows
 from siloquent.errors import SiloquentError
 from siloquent.ledger import MemoryLedger
 from siloquent.schema.build import parse_schema

@@ -8,8 +8,8 @@ import pytest
 from sqlglot import exp
 
 from benchmarks.trials.neighbours import LARGEST, SPAN, answers, stays, worst_of
-from siloquent.data import contribution_bounding
-from siloquent.data.index_sql import SourceColumn
+from siloquent.data.sql.indices import SourceColumn
+from siloquent.data.units import contribution_bounding
 
 
 @pytest.mark.slow

@@ -14,9 +14,9 @@ from sqlglot import exp
 
 from benchmarks.trials.random_tables import MOMENT_TEXTS, NUMBER_TEXTS, TRUTH_TEXTS
 from property.data.generated import disagreements, random_table, schema_of
-from siloquent.data import index_sql
 from siloquent.data.engines.duckdb import DuckDBEngine
 from siloquent.data.engines.spark import SparkEngine
+from siloquent.data.sql import indices as index_sql
 from siloquent.schema import Attribute
 
 TEXTS = schema_of(

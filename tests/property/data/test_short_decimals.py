@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from sqlglot import exp
 
 from siloquent.data.column_mapping import map_columns
-from siloquent.data.index_sql import SHORT_DIGITS, read_column
+from siloquent.data.sql.indices import SHORT_DIGITS, read_column
 from siloquent.schema.build import parse_schema
 
 SCHEMA = """

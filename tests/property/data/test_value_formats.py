@@ -9,12 +9,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from siloquent.data.engines.duckdb import DuckDBEngine
-from siloquent.data.format_sql import select_rewritten
-from siloquent.data.index_sql import SourceColumn
+from siloquent.data.sql.formats import select_rewritten
+from siloquent.data.sql.indices import SourceColumn
 from siloquent.schema import Attribute
 from siloquent.schema.build import parse_attribute
 from siloquent.schema.files.coercion import read_datetime, read_number
-from siloquent.schema.value_formats import Family, ValueFormat, list_candidates
+from siloquent.schema.formats.value_formats import Family, ValueFormat, list_candidates
 
 ATTRIBUTES: dict[Family, Attribute] = {
     "number": parse_attribute(

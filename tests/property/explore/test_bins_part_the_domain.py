@@ -19,7 +19,7 @@ import pytest
 import siloquent as sq
 from siloquent.api import Session
 from siloquent.errors import SchemaError
-from siloquent.explore.plan.public_joins import build_canonical_request, build_first_canonical_request
+from siloquent.explore.plan.relations.public_joins import build_canonical_request, build_first_canonical_request
 from siloquent.explore.plan.reuse.linear_measurements import compute_declaration_digest
 from siloquent.explore.spec import parse
 from siloquent.privacy.budget import Budget

@@ -19,7 +19,6 @@ from siloquent.explore.plan.cells.keys import list_group_keys
 from siloquent.explore.plan.cells.numbers import is_fraction
 from siloquent.explore.plan.cells.predicates import compile_workload
 from siloquent.explore.spec import parse_predicate
-from siloquent.explore.spec.normal_form import find_attribute, normalize_predicate
 from siloquent.explore.spec.predicate import (
     And,
     Arithmetic,
@@ -35,6 +34,7 @@ from siloquent.explore.spec.predicate import (
 )
 from siloquent.explore.spec.promises import Accuracy
 from siloquent.explore.spec.query import GroupBy, Predicates, Query
+from siloquent.explore.spec.rewriting.normal_form import find_attribute, normalize_predicate
 from siloquent.schema import Attribute, Domain, TableBudget, TableSchema
 
 D = Decimal

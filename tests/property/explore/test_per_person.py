@@ -20,10 +20,10 @@ import siloquent as sq
 from property.explore.neighbours import declared, neighbours
 from property.explore.samplers import recorded, used
 from siloquent.api import Session
-from siloquent.data import unit_rows
-from siloquent.data.index_sql import build_int_literal, quote_name
+from siloquent.data.sql.indices import build_int_literal, quote_name
+from siloquent.data.units import unit_rows
 from siloquent.errors import RequestError, SiloquentError
-from siloquent.explore.plan import unit_rows as plan_unit_rows
+from siloquent.explore.plan.relations import unit_rows as plan_unit_rows
 from siloquent.explore.plan.steps import plan_query
 from siloquent.explore.spec import parse, render
 from siloquent.schema import TableSchema
@@ -242,7 +242,7 @@ def test_a_row_for_each_visit_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
         query = build(rows, find, user)
         return query.group_by(*map(quote_name, query.find(exp.Subquery).this.named_selects))
 
-    monkeypatch.setattr("siloquent.data.unit_table.build_unit_rows", build_finer)
+    monkeypatch.setattr("siloquent.data.units.unit_table.build_unit_rows", build_finer)
     assert any(share > 1 for seed in range(6) for share in compute_shares("pure", "add-remove", seed))
 
 
@@ -269,7 +269,7 @@ def test_a_plan_for_the_rows_that_count_is_seen_to_pay_too_much(monkeypatch: pyt
         found = relate(query, schema)
         return found if found is schema else replace(found, unit=replace(found.unit, max_rows=3))
 
-    monkeypatch.setattr("siloquent.explore.plan.unit_rows.relate_units", relate_dearer)
+    monkeypatch.setattr("siloquent.explore.plan.relations.unit_rows.relate_units", relate_dearer)
     assert max(compute_shares("pure", "add-remove", 1)) < 1
 
 
@@ -334,7 +334,7 @@ def test_a_query_that_cannot_be_built_is_refused_before_the_charge(
     def fail(*given: Any) -> None:
         raise RequestError("no query", fix="none")
 
-    monkeypatch.setattr("siloquent.data.unit_table.build_unit_rows", fail)
+    monkeypatch.setattr("siloquent.data.units.unit_table.build_unit_rows", fail)
     with opened(tmp_path / "w", "pure", "add-remove", "clamp", "cell") as session:
         with pytest.raises(RequestError, match="no query"):
             session.ask("SELECT COUNT(*) FROM (SELECT patient FROM visits GROUP BY patient) ERROR 9")

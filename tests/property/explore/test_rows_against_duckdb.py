@@ -30,7 +30,7 @@ from siloquent.errors import RequestError
 from siloquent.explore.plan.computed.attributes import build_test_attribute, build_value_attribute
 from siloquent.explore.plan.computed.narrowing import narrow_cells
 from siloquent.explore.spec.language.parse import parse_expression, parse_predicate
-from siloquent.explore.spec.normal_form import list_attributes
+from siloquent.explore.spec.rewriting.normal_form import list_attributes
 from siloquent.schema import Attribute
 
 DECLARED = sq.read_schema(SCHEMA)

@@ -17,8 +17,8 @@ from siloquent.explore.spec import (
     render_expression,
     render_predicate,
 )
-from siloquent.explore.spec.normal_form import normalize_predicate
 from siloquent.explore.spec.predicate import Expression, Predicate
+from siloquent.explore.spec.rewriting.normal_form import normalize_predicate
 from unit.explore.spec.questions import expressions, predicates, queries
 
 

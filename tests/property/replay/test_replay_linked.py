@@ -13,8 +13,8 @@ from sqlglot import exp
 
 from benchmarks.replay.linked import linked
 from benchmarks.trials.linked_neighbours import Patch, plant_rank_of_a_key
-from siloquent.data import unit_rows, unit_table
-from siloquent.data.index_sql import quote_name
+from siloquent.data.sql.indices import quote_name
+from siloquent.data.units import unit_rows, unit_table
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("replay")]
 

@@ -8,8 +8,9 @@ from typing import cast
 
 import pytest
 
-from siloquent.data import contribution_bounding, open_source
+from siloquent.data import open_source
 from siloquent.data.engines.duckdb import DuckDBEngine
+from siloquent.data.units import contribution_bounding
 from siloquent.schema import TableSchema, Unit
 from unit.data.clinic import clinic_schema, full_block, on_engine, visits
 

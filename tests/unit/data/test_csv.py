@@ -17,8 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from siloquent.data import PrivateTable, check
-from siloquent.data.sources.lines import CsvRows, split_line
-from siloquent.data.sources.packed import BOM, TextFile
+from siloquent.data.sources.text.lines import CsvRows, split_line
+from siloquent.data.sources.text.packed import BOM, TextFile
 from siloquent.errors import SchemaError
 from siloquent.ledger import Permit
 from siloquent.schema import Block
@@ -195,7 +195,7 @@ def test_blocks_of_lines_are_read_as_each_line_by_itself(signs: list[bytes], col
     lines = body.split(b"\n")[: None if not body.endswith(b"\n") and body else -1]
     split = [split_line(line.removesuffix(b"\r"), b",", columns) for line in lines]
     expected = [[cell or None for cell in cells] for cells in split if not isinstance(cells, str)]
-    with tempfile.NamedTemporaryFile() as file, patch("siloquent.data.sources.lines.BLOCK_BYTES", chunk):
+    with tempfile.NamedTemporaryFile() as file, patch("siloquent.data.sources.text.lines.BLOCK_BYTES", chunk):
         names = [f"c{i}" for i in range(columns)]
         file.write(",".join(names).encode() + b"\n" + body)
         file.flush()

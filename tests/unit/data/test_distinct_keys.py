@@ -16,8 +16,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from siloquent.data import distinct_keys, open_table
-from siloquent.data.distinct_keys import MAX_KEY_BYTES
+from siloquent.data import open_table
+from siloquent.data.units import distinct_keys
+from siloquent.data.units.distinct_keys import MAX_KEY_BYTES
 from siloquent.schema import TableSchema
 from siloquent.schema.workspace import Workspace
 from unit.data.clinic import SALT, clinic_schema, ledger_for, opened, permit_of

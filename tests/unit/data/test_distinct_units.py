@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from siloquent.data import place_maps
+from siloquent.data.sql import place_maps
 from siloquent.errors import RequestError
 from siloquent.schema import Block, ClassRuns, TableSchema
 from unit.data.clinic import SALT, clinic_schema, opened

@@ -28,14 +28,14 @@ from siloquent.schema.declaring import (
     write_answers,
 )
 from siloquent.schema.declaring.answers import KeptDeclaration, read_kept
-from siloquent.schema.declaring.code_lists import CODE_LISTS
+from siloquent.schema.declaring.copying.code_lists import CODE_LISTS
 from siloquent.schema.declaring.draft import apply_answers
 from siloquent.schema.declaring.header import describe_header_doubt
 from siloquent.schema.declaring.names import propose_meaning
 from siloquent.schema.declaring.questions import answer_question, decide_defaults
 from siloquent.schema.files.toml import read_toml
+from siloquent.schema.formats.source_kinds import SourceKind
 from siloquent.schema.meaning import compose_entry
-from siloquent.schema.source_kinds import SourceKind
 
 VISITS = ("patient_id", "age", "sex", "ward", "cost1", "cost2", "day", "note")
 

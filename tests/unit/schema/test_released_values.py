@@ -10,7 +10,7 @@ import siloquent as sq
 from siloquent.errors import SchemaError, UnknownName
 from siloquent.schema.build import parse_schema
 from siloquent.schema.domains import DomainFolder, render_domain, write_domain
-from siloquent.schema.public import parse_public
+from siloquent.schema.public_tables.declaration import parse_public
 from unit.discover.tables import TEXT, declare
 
 RELEASED = '{ name = "diagnosis", type = "category", values = { released = "diagnoses" }, null = "drop" }'

@@ -13,7 +13,7 @@ from siloquent.schema.build import parse_schema
 from siloquent.schema.declaring.spelling import DAYS, read_day_format, read_decimal_signs
 from siloquent.schema.domains import DomainFolder
 from siloquent.schema.files.reading_edits import split_reading_fix, write_reading
-from siloquent.schema.value_formats import list_candidates
+from siloquent.schema.formats.value_formats import list_candidates
 
 
 def test_every_format_that_a_check_proposes_is_read_off_an_example() -> None:

@@ -14,7 +14,15 @@ import pytest
 
 from siloquent.errors import LedgerError
 from siloquent.federation.durable_store import DurableStore
-from siloquent.server.file_failures import BUSY, DAMAGED, FULL, READ_ONLY, UNREADABLE, FileFailure, explain_file_failure
+from siloquent.server.failures.files import (
+    BUSY,
+    DAMAGED,
+    FULL,
+    READ_ONLY,
+    UNREADABLE,
+    FileFailure,
+    explain_file_failure,
+)
 from siloquent.server.store import Store
 
 TALK = "CREATE TABLE IF NOT EXISTS talk (text TEXT NOT NULL)"
@@ -77,7 +85,7 @@ def test_what_sqlite_says_is_told_apart(fails: Callable[[Path], None], failure: 
 
 LIMITED = """
 import resource, sqlite3, sys
-from siloquent.server.file_failures import explain_file_failure
+from siloquent.server.failures.files import explain_file_failure
 resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
 db = sqlite3.connect(sys.argv[1])
 try:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from siloquent.server.access.limits import Places
-from siloquent.server.problems import Refused
+from siloquent.server.failures.problems import Refused
 
 
 @given(st.integers(8, 40), st.integers(1, 200), st.data())

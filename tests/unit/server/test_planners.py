@@ -14,10 +14,10 @@ import pytest
 
 from journeys.served import clinic_workspace
 from siloquent.server.access.tokens import Principal
+from siloquent.server.failures.problems import Refused
 from siloquent.server.planning import planners
 from siloquent.server.planning.planners import Planners
 from siloquent.server.planning.process import Order
-from siloquent.server.problems import Refused
 
 ANALYST = Principal("t", "ana", "analyst", (), 0)
 QUESTION = "SELECT ward, COUNT(*) FROM visits GROUP BY ward ERROR 300"

@@ -17,8 +17,8 @@ import pytest
 from siloquent.errors import LedgerError, NotAllowed, RequestError, SchemaError, UnknownName
 from siloquent.server.access.limits import Places, RequestRates, Slots
 from siloquent.server.access.tokens import Tokens
+from siloquent.server.failures.problems import Refused
 from siloquent.server.observability import Metrics
-from siloquent.server.problems import Refused
 from siloquent.server.session_pool import SessionPool
 from siloquent.server.settings import Settings, build_client_reader, read_settings
 from siloquent.server.store import STEPS, VERSION, MigrationResult, Store, migrate

@@ -15,7 +15,7 @@ import pytest
 import siloquent
 from journeys.documents import faults
 from siloquent.cli.workspace.document_kinds import json_schema
-from siloquent.documents.plans import synth_plan_document as plan_document
+from siloquent.documents.prices.plans import synth_plan_document as plan_document
 from siloquent.errors import AccuracyUnreachable, RequestError
 from siloquent.privacy import Cost, SampledGaussian
 from siloquent.privacy.budget import Budget

@@ -17,7 +17,7 @@ from siloquent.errors import ReleaseError, RequestError
 from siloquent.privacy import DiscreteGaussian
 from siloquent.schema.accuracy import AccuracyDefaults
 from siloquent.schema.build import parse_schema
-from siloquent.schema.reading import read_settings
+from siloquent.schema.formats.reading import read_settings
 from siloquent.synth import Budget, SynthSpec, parse_spec, read_spec
 from siloquent.synth.spec.measurements import Measurements, NoisyCounts, decode_run_measurements
 from siloquent.synth.spec.schema_document import dump_value, parse_schema_document

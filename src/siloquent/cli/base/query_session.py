@@ -146,7 +146,7 @@ class WorkspaceQueries:
 
     def get_report(self, table: str | None = None) -> Document:
         """Return what is declared, who may ask and what was spent, for the owner. Reads no rows."""
-        from siloquent.documents.protection_report import build_report_document
+        from siloquent.documents.reports.protection import build_report_document
 
         names = self.session.list_tables() if table is None else [table]
         return build_report_document(self.session, names, _list_people(self.session.workspace.folder))

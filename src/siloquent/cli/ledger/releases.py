@@ -106,7 +106,7 @@ def _find_labels(options: Options, manifest: Manifest) -> tuple[ColumnLabels, ..
     """Return the labels of an answer's groups, as they are declared in the workspace now; none if it is not there."""
     from siloquent.explore import parse
     from siloquent.explore.spec.answers.labels import find_labels
-    from siloquent.explore.spec.name_resolution import resolve_names
+    from siloquent.explore.spec.rewriting.name_resolution import resolve_names
 
     if manifest.task != "explore":
         return ()

@@ -11,7 +11,7 @@ from siloquent.cli.base.consent import Dry, Epsilon, Key, MaxCost, Rho, Yes, con
 from siloquent.cli.base.paths import format_reuse_argument, resolve_path, resolve_release_path, write_new, write_rows
 from siloquent.cli.base.problems import clean_lines
 from siloquent.cli.search.inputs import build_offer_spec, build_request_spec, load_plan, resolve_catalogue_path
-from siloquent.documents.plans import offer_plan_document, price_words
+from siloquent.documents.prices.plans import offer_plan_document, price_words
 from siloquent.documents.search import (
     build_augmented_document,
     build_catalogue_document,

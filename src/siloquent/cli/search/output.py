@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from siloquent.charts.text import clean_text, format_three_digits
 from siloquent.cli.base.problems import clean_lines
 from siloquent.cli.base.screen import LEFT, RIGHT, Screen
-from siloquent.documents.plans import compute_mean_error, price_words
+from siloquent.documents.prices.plans import compute_mean_error, price_words
 from siloquent.documents.search import list_uses
 
 if TYPE_CHECKING:

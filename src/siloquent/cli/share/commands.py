@@ -11,7 +11,7 @@ from siloquent.cli.base.command import Options, register_command
 from siloquent.cli.base.consent import Dry, Epsilon, Key, MaxCost, Rho, Yes, confirm_price, create_key, track_charge
 from siloquent.cli.base.paths import resolve_path, write_new, write_rows
 from siloquent.cli.share.inputs import build_share_spec, find_table_name, load_releases
-from siloquent.documents.plans import price_words, share_plan_document
+from siloquent.documents.prices.plans import price_words, share_plan_document
 from siloquent.documents.share import (
     build_advice_document,
     build_model_document,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from siloquent.charts.text import clean_text, format_label
 from siloquent.cli.base.problems import clean_lines
 from siloquent.cli.base.screen import LEFT, RIGHT, Screen
-from siloquent.documents.plans import price_words
+from siloquent.documents.prices.plans import price_words
 
 if TYPE_CHECKING:
     import pyarrow as pa

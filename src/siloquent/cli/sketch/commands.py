@@ -20,7 +20,7 @@ from siloquent.cli.sketch.inputs import (
     parse_numbers,
     read_points,
 )
-from siloquent.documents.plans import price_words, sketch_plan_document
+from siloquent.documents.prices.plans import price_words, sketch_plan_document
 from siloquent.documents.sketch import build_answer_document, build_sketch_document
 from siloquent.errors import RequestError
 from siloquent.fixes import run

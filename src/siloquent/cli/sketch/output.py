@@ -14,7 +14,7 @@ from siloquent.charts.text import clean_text, format_label, format_three_digits
 from siloquent.cli.base.paths import write_new
 from siloquent.cli.base.problems import clean_lines
 from siloquent.cli.base.screen import LEFT, RIGHT, Screen
-from siloquent.documents.plans import SKETCH_DENSITIES, price_words
+from siloquent.documents.prices.plans import SKETCH_DENSITIES, price_words
 
 if TYPE_CHECKING:
     from siloquent.privacy import Cost

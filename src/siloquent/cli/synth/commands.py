@@ -13,7 +13,7 @@ from siloquent.cli.base.paths import format_reuse_argument, resolve_file, resolv
 from siloquent.cli.base.problems import clean_lines
 from siloquent.cli.synth import constraints as synth_constraints
 from siloquent.cli.synth import evaluate as synth_evaluate
-from siloquent.documents.plans import price_words, synth_plan_document
+from siloquent.documents.prices.plans import price_words, synth_plan_document
 from siloquent.documents.synth import build_report_document, build_rows_document, build_synthesis_document
 from siloquent.errors import ReleaseError, RequestError
 

@@ -18,7 +18,7 @@ from siloquent.documents.tables import build_declaration_document
 from siloquent.errors import NotAllowed, RequestError
 
 if TYPE_CHECKING:
-    from siloquent.documents.first_query import FirstQuery
+    from siloquent.documents.prices.first_query import FirstQuery
     from siloquent.schema import Attribute, TableSchema
     from siloquent.schema.declaring import GivenAnswers, Source, TableDraft
     from siloquent.schema.declaring.kept_files import DeclarationFiles
@@ -87,9 +87,9 @@ def declare(
     """Declare a private table: reads its columns' names and types, never a row, and asks about each in plain words."""
     from siloquent.declaring import find_source, read_source
     from siloquent.schema.declaring import GivenAnswers, derive_table_name, start_draft
+    from siloquent.schema.declaring.copying.lists import build_list_finder, list_declared_columns
     from siloquent.schema.declaring.kept_files import DeclarationFiles
-    from siloquent.schema.declaring.lists import build_list_finder, list_declared_columns
-    from siloquent.schema.reading import read_settings
+    from siloquent.schema.formats.reading import read_settings
 
     options.require_owner("A declaration")
     workspace = load_workspace(options)
@@ -177,7 +177,7 @@ def _take_given(options: Options, draft: TableDraft, file: Path | None, given: G
 
 def _finish(options: Options, place: DeclarationFiles, draft: TableDraft, origin: str) -> None:
     """Write the table file, and tell the price of a first query."""
-    from siloquent.documents.first_query import price_first_query
+    from siloquent.documents.prices.first_query import price_first_query
     from siloquent.schema.build import parse_schema
     from siloquent.schema.declaring import compose_table_file
 

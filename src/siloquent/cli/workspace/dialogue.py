@@ -30,7 +30,7 @@ Ctrl-C saves your answers; run the same command to continue."""
 
 def ask_questions(options: Options, place: DeclarationFiles, draft: TableDraft, afresh: bool) -> TableDraft:
     """Ask what is open, keeping each answer; then show the whole and let it be corrected."""
-    from siloquent.schema.declaring.code_lists import CODE_LISTS
+    from siloquent.schema.declaring.copying.code_lists import CODE_LISTS
     from siloquent.schema.declaring.questions import find_next_question
 
     screen = options.screen

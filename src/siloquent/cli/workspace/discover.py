@@ -22,7 +22,7 @@ from siloquent.cli.base.consent import (
 )
 from siloquent.cli.base.problems import clean_lines
 from siloquent.documents.discoveries import build_discovery_document, build_discovery_plan_document
-from siloquent.documents.plans import price_words
+from siloquent.documents.prices.plans import price_words
 from siloquent.fixes import build_fix
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ def parse_reading_lines(reading: Sequence[str] | None) -> str:
 @contextmanager
 def suggest_reading(options: Options, lines: str) -> Iterator[None]:
     """Let a refusal offer this command with the setting that reads the file: there is no table file to edit yet."""
-    from siloquent.schema.reading import add_suggested_setting
+    from siloquent.schema.formats.reading import add_suggested_setting
 
     try:
         yield

@@ -31,7 +31,7 @@ def report(
     ] = None,
 ) -> None:
     """Report what is declared, what columns reveal, who may ask and what was spent; reads no rows."""
-    from siloquent.documents.protection_report import list_sections
+    from siloquent.documents.reports.protection import list_sections
 
     options.require_owner("A report")
     if output is not None and not html:
@@ -50,7 +50,7 @@ def report(
 
 
 def _write_page(options: Options, document: Mapping[str, Any], output: Path | None) -> None:
-    from siloquent.documents.report_html import render_report_page
+    from siloquent.documents.reports.html import render_report_page
 
     page = render_report_page(document)
     if output is None:

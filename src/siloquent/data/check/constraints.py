@@ -9,9 +9,9 @@ from sqlglot import exp
 
 from siloquent.charts.text import number_of
 from siloquent.data.check.report import TableFinding
-from siloquent.data.contribution_bounding import select_as_read, select_bounded_rows
 from siloquent.data.engines.base import Engine
-from siloquent.data.index_sql import SourceColumn, build_float_literal, build_int_literal, quote_name, try_cast
+from siloquent.data.sql.indices import SourceColumn, build_float_literal, build_int_literal, quote_name, try_cast
+from siloquent.data.units.contribution_bounding import select_as_read, select_bounded_rows
 from siloquent.schema import (
     Attribute,
     AttributeRef,
@@ -26,7 +26,7 @@ from siloquent.schema import (
 )
 from siloquent.schema.constraints import describe_constraint
 from siloquent.schema.files.coercion import read_datetime
-from siloquent.schema.public_table import PublicTable
+from siloquent.schema.public_tables.loaded import PublicTable
 
 MAX_CANDIDATES = 10**9
 MAX_PAIRED = 20_000

@@ -11,13 +11,13 @@ from dataclasses import dataclass, fields, replace
 
 from sqlglot import exp
 
-from siloquent.data.contribution_bounding import select_as_read
 from siloquent.data.engines.base import SOURCE, Engine
-from siloquent.data.index_sql import SourceColumn, quote_name, try_cast
+from siloquent.data.sql.indices import SourceColumn, quote_name, try_cast
+from siloquent.data.units.contribution_bounding import select_as_read
 from siloquent.schema import TableSchema
 from siloquent.schema.files.coercion import is_long, read_boolean, read_datetime, read_number
 from siloquent.schema.files.toml import quote_text
-from siloquent.schema.value_formats import MISSING_WORDS, ValueFormat, list_candidates
+from siloquent.schema.formats.value_formats import MISSING_WORDS, ValueFormat, list_candidates
 
 MAX_TRIED = 1_000
 """The number of values that cannot be read on which formats are tried."""

@@ -13,7 +13,7 @@ from siloquent.charts.text import number_of
 from siloquent.data.check.constraints import check_constraints
 from siloquent.data.check.report import CheckReport, TableFinding
 from siloquent.data.check.values import check_users, check_values
-from siloquent.data.contribution_bounding import select_bounded_rows
+from siloquent.data.units.contribution_bounding import select_bounded_rows
 from siloquent.schema import TableSchema
 
 if TYPE_CHECKING:

@@ -10,10 +10,10 @@ from sqlglot import exp
 from siloquent.charts.text import number_of
 from siloquent.data.check.formats import FormatProposal, propose_format
 from siloquent.data.check.report import Kind, TableFinding
-from siloquent.data.contribution_bounding import join_lookups, select_as_read
 from siloquent.data.engines.base import Engine
-from siloquent.data.index_sql import SourceColumn, build_int_literal, build_out_of_bounds, index_column, quote_name
-from siloquent.data.linked_rows import count_keys_of_several
+from siloquent.data.sql.indices import SourceColumn, build_int_literal, build_out_of_bounds, index_column, quote_name
+from siloquent.data.units.contribution_bounding import join_lookups, select_as_read
+from siloquent.data.units.linked_rows import count_keys_of_several
 from siloquent.schema import TableSchema
 
 Condition = tuple[str, exp.Expr]

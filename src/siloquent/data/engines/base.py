@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Protocol, TypeVar
 
 from siloquent.errors import DataError, SiloquentError
 from siloquent.schema.files.coercion import MAX_TEXT
-from siloquent.schema.source_kinds import SourceKind
+from siloquent.schema.formats.source_kinds import SourceKind
 
 if TYPE_CHECKING:
     import numpy as np

@@ -44,7 +44,7 @@ class Streamable(Protocol):
 
 
 class LinkedSource(Protocol):
-    """The join of a linked table's rows with their owners (``data.linked_rows``)."""
+    """The join of a linked table's rows with their owners (``data.units.linked_rows``)."""
 
     def build_view(self, columns: Mapping[str, str]) -> tuple[exp.Query, Streamable]:
         """Build the rows with their owners, a query over ``OWN_ROWS`` and ``OWNERS``, and the latter relation."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from siloquent.data.sources.texts import keep_valid_texts
+from siloquent.data.sources.text.texts import keep_valid_texts
 from siloquent.errors import SchemaError
 
 if TYPE_CHECKING:

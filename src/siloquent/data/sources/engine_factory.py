@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, cast
 from siloquent.data.column_mapping import get_family, require_types
 from siloquent.data.digests import prepare_file_digest, prepare_frame_digest, prepare_name_digest
 from siloquent.data.engines.base import Engine, ReadLimits
-from siloquent.data.linked_rows import LinkedRows, leave_parent_out
-from siloquent.data.related_rows import RelatedEngine, RelatedSource
+from siloquent.data.units.linked_rows import LinkedRows, leave_parent_out
+from siloquent.data.units.related_rows import RelatedEngine, RelatedSource
 from siloquent.errors import SchemaError
 from siloquent.schema.table import TILDE, list_tables_of
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from siloquent.data.engines.duckdb import DuckDBEngine, Streamable
     from siloquent.data.sources.files import SourceParts
     from siloquent.schema import TableSchema
-    from siloquent.schema.value_formats import Family, ValueFormat
+    from siloquent.schema.formats.value_formats import Family, ValueFormat
     from siloquent.schema.workspace import Workspace
 
 SMALL_BYTES = 2**24
@@ -163,7 +163,7 @@ def _open_file_engine(
     limits = _adjust_limits(parts.size, limits)
     digest = prepare_file_digest(parts.paths, schema.reading)
     if kind in ("csv", "csv-records"):
-        from siloquent.data.sources.csv import open_csv_rows
+        from siloquent.data.sources.text.csv import open_csv_rows
 
         rows = open_csv_rows(
             parts.files,
@@ -184,7 +184,7 @@ def _open_file_engine(
         )
 
     if kind == "xlsx":
-        from siloquent.data.sources.xlsx import open_sheet_rows
+        from siloquent.data.sources.workbooks.xlsx import open_sheet_rows
 
         sheet = open_sheet_rows(
             parts.files[0],

@@ -9,7 +9,7 @@ from siloquent.data.engines.base import ReadLimits, hide_failures
 from siloquent.data.sources.moments import bound_moments, is_moment
 from siloquent.data.sources.objects import format_texts
 from siloquent.data.sources.pandas import convert_pandas_column
-from siloquent.data.sources.texts import is_text, keep_valid_texts
+from siloquent.data.sources.text.texts import is_text, keep_valid_texts
 from siloquent.errors import SchemaError
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from sqlglot import exp
 from siloquent.data.engines.base import ReadLimits, hide_failures
 from siloquent.data.sources.encodings import decode_texts, find_codec
 from siloquent.errors import MissingExtra, SchemaError, UnknownName
-from siloquent.schema.source_kinds import SourceKind
+from siloquent.schema.formats.source_kinds import SourceKind
 
 if TYPE_CHECKING:
     import psycopg

@@ -16,7 +16,7 @@ from siloquent.explore.plan.steps import plan_query
 from siloquent.explore.spec import parse
 from siloquent.explore.spec.language.marks import MARK
 from siloquent.explore.spec.language.render import render_offer
-from siloquent.explore.spec.name_resolution import correct_name, resolve_names
+from siloquent.explore.spec.rewriting.name_resolution import correct_name, resolve_names
 from siloquent.fixes import AskWith
 from siloquent.schema import TableSchema
 from siloquent.session import compute_budget_limit

@@ -15,7 +15,7 @@ from siloquent.explore.spec.language.render_conditions import render_constant, r
 from siloquent.explore.spec.predicate import FUNCTIONS
 from siloquent.schema import Attribute, TableSchema
 from siloquent.schema.attribute import OTHER
-from siloquent.schema.value_formats import list_candidates
+from siloquent.schema.formats.value_formats import list_candidates
 
 _LANGUAGE = [
     "SELECT",

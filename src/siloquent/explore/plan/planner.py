@@ -22,7 +22,7 @@ from siloquent.explore.plan.mechanisms.nested_threshold import price_crossing
 from siloquent.explore.plan.mechanisms.reconstruction import PARTS_OF_A_STEP
 from siloquent.explore.plan.mechanisms.strategy import price_factorisation, price_strategy
 from siloquent.explore.plan.mechanisms.top import price_geometric_top, price_rounds, price_top_factorisation
-from siloquent.explore.plan.unit_rows import extend_schema
+from siloquent.explore.plan.relations.unit_rows import extend_schema
 from siloquent.explore.spec.aggregates import Aggregate, Distinct
 from siloquent.explore.spec.promises import Accuracy, Spend
 from siloquent.explore.spec.query import Kind, Query

@@ -38,7 +38,7 @@ from siloquent.explore.plan.planner import (
     compute_error_bound,
     is_affordable,
 )
-from siloquent.explore.plan.public_joins import inline_join
+from siloquent.explore.plan.relations.public_joins import inline_join
 from siloquent.explore.spec.aggregates import Aggregate, Quantile, Ranks
 from siloquent.explore.spec.language.refusals import quote_name
 from siloquent.explore.spec.promises import Accuracy, Spend

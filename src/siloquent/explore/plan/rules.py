@@ -13,10 +13,10 @@ from typing import Any
 
 from siloquent.errors import UnknownName
 from siloquent.explore.plan.cells.numbers import is_fraction
-from siloquent.explore.spec.members import list_fields
-from siloquent.explore.spec.name_resolution import list_joined
 from siloquent.explore.spec.predicate import Arithmetic, Call, Column, Compare, InList, Through, Value
 from siloquent.explore.spec.query import Cube, GroupBy, Query, SomeGroups
+from siloquent.explore.spec.rewriting.members import list_fields
+from siloquent.explore.spec.rewriting.name_resolution import list_joined
 from siloquent.schema import Attribute, TableSchema, list_bin_rules
 
 EXACT = "exact fractions"

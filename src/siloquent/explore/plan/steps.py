@@ -25,10 +25,10 @@ from siloquent.explore.plan.planner import (
     is_affordable,
     plan,
 )
-from siloquent.explore.plan.public_joins import check_joined
 from siloquent.explore.plan.quantiles import merge_quantiles, plan_quantile
+from siloquent.explore.plan.relations.public_joins import check_joined
+from siloquent.explore.plan.relations.unit_rows import extend_schema
 from siloquent.explore.plan.replaced_rows import combine_events, compose_events
-from siloquent.explore.plan.unit_rows import extend_schema
 from siloquent.explore.spec.aggregates import Aggregate, Average, Count, Distinct, Quantile, Sum
 from siloquent.explore.spec.derived import Measured
 from siloquent.explore.spec.language.render import render_aggregate, render_offer

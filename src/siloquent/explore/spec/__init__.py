@@ -12,7 +12,6 @@ from siloquent.explore.spec.builder import (
     sum_of,
     variance_of,
 )
-from siloquent.explore.spec.canonical import format_canonical
 from siloquent.explore.spec.language.parse import (
     parse,
     parse_aggregate,
@@ -25,6 +24,7 @@ from siloquent.explore.spec.language.parse import (
 from siloquent.explore.spec.language.render import render
 from siloquent.explore.spec.language.render_conditions import render_constant, render_expression, render_predicate
 from siloquent.explore.spec.query import Query
+from siloquent.explore.spec.rewriting.canonical import format_canonical
 
 __all__ = [
     "Answer",

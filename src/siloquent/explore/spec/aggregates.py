@@ -11,9 +11,9 @@ from typing import Literal
 from siloquent.errors import RequestError
 from siloquent.explore.spec.language.refusals import quote_name
 from siloquent.explore.spec.language.render_conditions import render_expression
-from siloquent.explore.spec.normal_form import normalize_expression, normalize_predicate, require_attribute
 from siloquent.explore.spec.numbers import check_number, format_number
 from siloquent.explore.spec.predicate import MAX_NAME_LENGTH, Column, Expression, IsNull, Not, Predicate, check_name
+from siloquent.explore.spec.rewriting.normal_form import normalize_expression, normalize_predicate, require_attribute
 
 SHARE_DIGITS = 4
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from siloquent.errors import RequestError
 from siloquent.explore.spec.aggregates import Aggregate, Count, Distinct, Extreme, Sum
-from siloquent.explore.spec.normal_form import normalize_predicate
 from siloquent.explore.spec.predicate import Predicate, check_name
+from siloquent.explore.spec.rewriting.normal_form import normalize_predicate
 
 MAX_VALUES = 16
 UnitAggregate = Count | Distinct | Sum | Extreme

@@ -22,14 +22,14 @@ from siloquent.explore.spec.aggregates import (
     name_column,
 )
 from siloquent.explore.spec.language.refusals import suggest_bounds
-from siloquent.explore.spec.normal_form import normalize_expression, normalize_predicate, require_attribute
 from siloquent.explore.spec.numbers import check_number
 from siloquent.explore.spec.per_unit import PerUnit
 from siloquent.explore.spec.predicate import And, Column, Expression, JoinedColumn, Predicate, check_name
 from siloquent.explore.spec.presentation import Presentation
 from siloquent.explore.spec.promises import Accuracy, Promise, Spend, Unstated
 from siloquent.explore.spec.related import Related
-from siloquent.schema.joined_public import PublicJoin
+from siloquent.explore.spec.rewriting.normal_form import normalize_expression, normalize_predicate, require_attribute
+from siloquent.schema.public_tables.joined import PublicJoin
 
 Kind = Literal["wcq", "icq", "tcq"]
 Reuse = Literal["declared", "any", "none", "simultaneous"]

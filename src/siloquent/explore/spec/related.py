@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from siloquent.errors import RequestError
-from siloquent.explore.spec.normal_form import normalize_predicate
 from siloquent.explore.spec.predicate import Column, Compare, Predicate, Value, check_name
+from siloquent.explore.spec.rewriting.normal_form import normalize_predicate
 
 MAX_RELATED = 16
 MAX_PAIRS = 8

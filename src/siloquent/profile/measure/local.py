@@ -160,8 +160,8 @@ def read_owner_rows(table: PrivateTable, names: Sequence[str]) -> Any:
     """
     import pyarrow as pa
 
-    from siloquent.data.contribution_bounding import select_bounded_rows
     from siloquent.data.decode import Decoder
+    from siloquent.data.units.contribution_bounding import select_bounded_rows
 
     engine, columns, salt = table.open_for_owner()
     wanted = tuple(next(c for c in columns if c.attribute.name == name) for name in names)

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from siloquent.schema.attribute import MAX_NAME_LENGTH
-from siloquent.schema.source_kinds import READABLE, SourceKind
+from siloquent.schema.formats.source_kinds import READABLE, SourceKind
 
 _VALUE = re.compile(r"[+-]?[0-9.,:/ -]*[0-9][0-9.,:/ -]*(e[+-]?[0-9]+)?|true|false|yes|no|null|nan|\?", re.IGNORECASE)
 MAX_SHOWN = 40

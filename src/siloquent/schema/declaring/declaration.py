@@ -14,9 +14,9 @@ from siloquent.schema.attribute import Attribute
 from siloquent.schema.declaring.answers import GivenAnswers
 from siloquent.schema.declaring.columns import Source
 from siloquent.schema.declaring.compose import compose_table_file
+from siloquent.schema.declaring.copying.lists import build_list_finder, list_declared_columns
 from siloquent.schema.declaring.declared_table import BUDGET_EXAMPLE, UNIT_EXAMPLE, require_type
 from siloquent.schema.declaring.draft import TableDraft, apply_answers, say_columns, set_meanings, start_draft
-from siloquent.schema.declaring.lists import build_list_finder, list_declared_columns
 from siloquent.schema.declaring.questions import DeclarationQuestion, decide_defaults, list_open_questions
 from siloquent.schema.declaring.statements import split_statement
 from siloquent.schema.declaring.summary import describe_table

@@ -281,7 +281,7 @@ def say_decimal(draft: TableDraft, text: str) -> TableDraft:
 
 
 def _set_reading(draft: TableDraft, lines: str) -> TableDraft:
-    from siloquent.schema.reading import read_settings
+    from siloquent.schema.formats.reading import read_settings
 
     if lines:
         try:

@@ -12,8 +12,8 @@ from siloquent.errors import RequestError, SchemaError
 from siloquent.schema.declaring.columns import ColumnHeader
 from siloquent.schema.declaring.statements import split_outside_quotes
 from siloquent.schema.files.toml import quote_short, quote_text, read_toml
+from siloquent.schema.formats.value_formats import list_candidates
 from siloquent.schema.meaning import TEXT_BYTES, Meaning, compose_entry
-from siloquent.schema.value_formats import list_candidates
 
 MAX_CODES = 10_000
 REAL_DIGITS = 5

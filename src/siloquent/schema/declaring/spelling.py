@@ -9,7 +9,7 @@ from datetime import datetime
 
 from siloquent.errors import RequestError
 from siloquent.schema.files.toml import quote_short, quote_text
-from siloquent.schema.value_formats import list_candidates
+from siloquent.schema.formats.value_formats import list_candidates
 
 ISO_DAY, POINT = "2024-12-31", "12.50"
 """The spellings that need no setting."""

@@ -12,10 +12,10 @@ from dataclasses import replace
 
 from siloquent.errors import RequestError
 from siloquent.schema.domain import Domain
-from siloquent.schema.public_table import PublicTable
-from siloquent.schema.reading import Reading
+from siloquent.schema.formats.reading import Reading
+from siloquent.schema.formats.value_formats import PLAIN_FORMAT
+from siloquent.schema.public_tables.loaded import PublicTable
 from siloquent.schema.table import PLUS, Link, TableSchema
-from siloquent.schema.value_formats import PLAIN_FORMAT
 
 
 def name_relation(tables: Sequence[TableSchema]) -> str:

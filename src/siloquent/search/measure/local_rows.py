@@ -74,8 +74,8 @@ def _read(
     table: PrivateTable, places: Sequence[str], *, shown: Sequence[str]
 ) -> list[tuple[pa.RecordBatch, pa.RecordBatch]]:
     """Read every row of the source in one pass: the indices of some columns, and the values of others."""
-    from siloquent.data.contribution_bounding import select_bounded_rows
     from siloquent.data.decode import Decoder
+    from siloquent.data.units.contribution_bounding import select_bounded_rows
     from siloquent.schema import Unit
 
     engine, columns, salt = table.open_for_owner()

@@ -13,7 +13,7 @@ from starlette.responses import Response
 
 from siloquent.server.access.roles import ROUTES
 from siloquent.server.access.tokens import Principal
-from siloquent.server.problems import Refused
+from siloquent.server.failures.problems import Refused
 from siloquent.server.state import AppState, get_app_state
 
 COOKIE = "siloquent"

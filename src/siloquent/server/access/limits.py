@@ -14,7 +14,7 @@ from typing import Any
 
 from starlette.requests import ClientDisconnect
 
-from siloquent.server.problems import Refused, build_not_found, build_response
+from siloquent.server.failures.problems import Refused, build_not_found, build_response
 from siloquent.server.settings import Settings
 
 Message = MutableMapping[str, Any]

@@ -8,7 +8,7 @@ from typing import Any
 from siloquent.errors import SiloquentError
 from siloquent.schema.table import list_tables_of
 from siloquent.server.access.tokens import Principal
-from siloquent.server.problems import build_not_found
+from siloquent.server.failures.problems import build_not_found
 
 
 def require_table(person: Principal, table: str) -> None:

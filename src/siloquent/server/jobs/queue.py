@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from siloquent.server.access.acts import record
 from siloquent.server.access.tokens import Principal
+from siloquent.server.failures.problems import Refused, build_not_found
 from siloquent.server.jobs.runner import Runner
 from siloquent.server.jobs.tasks import FILES, TASKS, read_spec
-from siloquent.server.problems import Refused, build_not_found
 from siloquent.server.repeats import build_ledger_key, key_reused
 from siloquent.server.store import Store
 

@@ -18,7 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from siloquent.server.file_failures import FileFailure, explain_file_failure
+from siloquent.server.failures.files import FileFailure, explain_file_failure
 from siloquent.server.store import Store
 
 TICK_SECONDS = 1.0

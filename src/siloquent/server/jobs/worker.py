@@ -17,7 +17,7 @@ from siloquent.errors import NotAllowed, SiloquentError
 from siloquent.foreign.process_limits import limit_memory
 from siloquent.server.access.hidden_tables import hide_other_tables
 from siloquent.server.access.tokens import Principal, Tokens
-from siloquent.server.fixes import HTTP
+from siloquent.server.failures.fixes import HTTP
 from siloquent.server.jobs.queue import cost_of_job
 from siloquent.server.jobs.tasks import PRICED, TASKS
 from siloquent.server.repeats import build_ledger_key

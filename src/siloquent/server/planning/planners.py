@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 from siloquent.server.access.tokens import Principal
 from siloquent.server.access.turns import Turns
+from siloquent.server.failures.problems import no_planner, too_dear_to_plan
 from siloquent.server.planning.process import Order, serve
-from siloquent.server.problems import no_planner, too_dear_to_plan
 
 if TYPE_CHECKING:
     from siloquent.explore import PortablePlan

@@ -18,8 +18,8 @@ from siloquent.errors import PortableError
 from siloquent.foreign.process_limits import limit_memory
 from siloquent.server.access.scope import require_declared
 from siloquent.server.access.tokens import Principal
+from siloquent.server.failures.problems import Refused, too_dear_to_plan
 from siloquent.server.jobs.queue import check_job
-from siloquent.server.problems import Refused, too_dear_to_plan
 from siloquent.server.session_pool import Sessions
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def _price_question(session: Session, order: Order) -> Reply:
 
 
 def _price_job(session: Session, order: Order) -> dict[str, Any]:
-    from siloquent.documents.plans import plan_of_job
+    from siloquent.documents.prices.plans import plan_of_job
 
     assert order.spec is not None, "a job has a spec"
     check_job(order.person, order.task, order.spec)

@@ -22,7 +22,7 @@ from siloquent.schema import AccuracyDefaults
 from siloquent.server.access.guard import CurrentUser, GuardedRoute, require_open
 from siloquent.server.access.scope import require_declared
 from siloquent.server.access.tokens import Principal
-from siloquent.server.problems import PERHAPS, Refused
+from siloquent.server.failures.problems import PERHAPS, Refused
 from siloquent.server.repeats import REPLAYED, build_ledger_key, key_reused, read_key
 from siloquent.server.routes.bodies import AnswerBody, QuestionBody
 from siloquent.server.state import AppState, get_app_state

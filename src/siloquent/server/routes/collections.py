@@ -23,7 +23,7 @@ from siloquent.documents.collect import (
 from siloquent.server.access.guard import CurrentUser, GuardedRoute
 from siloquent.server.access.limits import MAX_REPORT_BYTES
 from siloquent.server.access.tokens import Principal
-from siloquent.server.problems import Refused, build_not_found
+from siloquent.server.failures.problems import Refused, build_not_found
 from siloquent.server.repeats import REPLAYED, KeyTaken, Repeat, find_reply, keep, repeat_of
 from siloquent.server.routes.bodies import QuestionBody
 from siloquent.server.state import AppState, get_app_state

@@ -22,8 +22,8 @@ from siloquent.documents.ledger import format_exact_amount
 from siloquent.errors import SiloquentError, WorkspaceError
 from siloquent.schema.workspace import LAST_BACKUP
 from siloquent.server.access.guard import CurrentUser, GuardedRoute
-from siloquent.server.file_failures import FULL, FileFailure
-from siloquent.server.problems import Refused
+from siloquent.server.failures.files import FULL, FileFailure
+from siloquent.server.failures.problems import Refused
 from siloquent.server.state import AppState, get_app_state
 from siloquent.version import VERSION
 

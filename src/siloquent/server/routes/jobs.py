@@ -16,9 +16,9 @@ from siloquent.documents.server import build_job_list_document
 from siloquent.server.access.guard import CurrentUser, GuardedRoute, find_person
 from siloquent.server.access.scope import require_table
 from siloquent.server.access.tokens import Principal
+from siloquent.server.failures.problems import Refused, build_not_found
 from siloquent.server.jobs.queue import ENDED, MAX_LISTED, cost_of_job, describe_job, may_see_job
 from siloquent.server.jobs.runner import TICK_SECONDS
-from siloquent.server.problems import Refused, build_not_found
 from siloquent.server.repeats import REPLAYED, read_key
 from siloquent.server.routes.bodies import JobBody, JobPriceBody, PlainInt
 from siloquent.server.state import AppState, get_app_state

@@ -26,8 +26,8 @@ from siloquent.server.access.acts import list_newest_acts
 from siloquent.server.access.guard import CurrentUser, GuardedRoute
 from siloquent.server.access.scope import AccountScope
 from siloquent.server.access.tokens import Principal
-from siloquent.server.fixes import HTTP
-from siloquent.server.problems import Refused, build_not_found
+from siloquent.server.failures.fixes import HTTP
+from siloquent.server.failures.problems import Refused, build_not_found
 from siloquent.server.routes.bodies import PlainInt
 from siloquent.server.state import AppState, get_app_state
 
@@ -126,7 +126,7 @@ async def build_report(request: Request, person: Principal, table: str | None = 
     Raises:
         Refused: 404, there is no such table.
     """
-    from siloquent.documents.protection_report import build_report_document
+    from siloquent.documents.reports.protection import build_report_document
 
     house = get_app_state(request)
 

@@ -18,8 +18,8 @@ from siloquent.server.access.acts import record
 from siloquent.server.access.guard import CurrentUser, GuardedRoute
 from siloquent.server.access.tokens import Principal
 from siloquent.server.described import MEDIA_OF
+from siloquent.server.failures.problems import build_not_found
 from siloquent.server.keeper import remove_files
-from siloquent.server.problems import build_not_found
 from siloquent.server.release_index import VisibleRelease
 from siloquent.server.routes.bodies import ReleaseQuestion
 from siloquent.server.state import AppState, get_app_state

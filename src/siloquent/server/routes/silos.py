@@ -21,14 +21,14 @@ from siloquent.errors import ReleaseError, WorkspaceError
 from siloquent.server.access.acts import write_act
 from siloquent.server.access.guard import CurrentUser, GuardedRoute
 from siloquent.server.access.tokens import Principal
-from siloquent.server.declaring import hold_declarations
-from siloquent.server.fixes import HTTP
-from siloquent.server.problems import Refused, build_not_found
+from siloquent.server.failures.fixes import HTTP
+from siloquent.server.failures.problems import Refused, build_not_found
 from siloquent.server.release_index import VisibleRelease
 from siloquent.server.routes.bodies import AdoptionBody, ApprovalBody
 from siloquent.server.routes.releases import find_release
 from siloquent.server.settings import CATALOGUE
 from siloquent.server.state import AppState, get_app_state
+from siloquent.server.tables.declaring import hold_declarations
 
 router = APIRouter(route_class=GuardedRoute)
 

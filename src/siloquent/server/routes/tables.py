@@ -32,15 +32,15 @@ from siloquent.server.access.guard import CurrentUser, GuardedRoute
 from siloquent.server.access.hidden_tables import INVALID
 from siloquent.server.access.scope import require_table
 from siloquent.server.access.tokens import Principal
-from siloquent.server.declaring import Precondition, tag_of, write_declaration
-from siloquent.server.fixes import HTTP
+from siloquent.server.failures.fixes import HTTP
+from siloquent.server.failures.problems import Refused, build_not_found
 from siloquent.server.keeper import is_named, remove_upload
-from siloquent.server.problems import Refused, build_not_found
-from siloquent.server.refreshing import refresh_rows
 from siloquent.server.repeats import REPLAYED, KeyTaken, Repeat, find_reply, is_known, keep, repeat_of
 from siloquent.server.routes.bodies import RefreshBody, TableBody
 from siloquent.server.state import AppState, get_app_state
-from siloquent.server.upload_inspection import read_parquet_columns
+from siloquent.server.tables.declaring import Precondition, tag_of, write_declaration
+from siloquent.server.tables.inspection import read_parquet_columns
+from siloquent.server.tables.refreshing import refresh_rows
 
 router = APIRouter(route_class=GuardedRoute)
 MAX_QUESTIONS = 1_000

@@ -14,7 +14,7 @@ from starlette.responses import JSONResponse, Response
 from siloquent.documents.server import build_token_list_document
 from siloquent.server.access.acts import build_recorder, record
 from siloquent.server.access.guard import CurrentUser, GuardedRoute
-from siloquent.server.problems import Refused, build_not_found
+from siloquent.server.failures.problems import Refused, build_not_found
 from siloquent.server.repeats import KeyTaken, Repeat, find_reply, keep, repeat_of
 from siloquent.server.routes.bodies import TokenBody
 from siloquent.server.state import AppState, get_app_state

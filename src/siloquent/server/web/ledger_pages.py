@@ -41,7 +41,7 @@ async def show_report(request: Request) -> Response:
     """The report for a data protection officer; with ``?print`` as a file of its own."""
     from markupsafe import Markup
 
-    from siloquent.documents.report_html import render_report_body, render_report_page
+    from siloquent.documents.reports.html import render_report_body, render_report_page
 
     person = require_visitor(request, "owner")
     document = await ledger.build_report(request, person)

@@ -23,8 +23,8 @@ from siloquent.explore.spec.answers.text import describe_label
 from siloquent.fixes import build_fix, parse_fix
 from siloquent.server.access.guard import count_open, name_cookie, read_cookie, require_proof
 from siloquent.server.access.tokens import Principal
-from siloquent.server.fixes import PAGE
-from siloquent.server.problems import Refused
+from siloquent.server.failures.fixes import PAGE
+from siloquent.server.failures.problems import Refused
 from siloquent.server.state import AppState, get_app_state
 from siloquent.version import VERSION
 

@@ -15,7 +15,7 @@ from siloquent.explore.spec.answers.labels import parse_labels
 from siloquent.explore.spec.answers.text import build_document_lines, describe_label, format_cells
 from siloquent.foreign import load_json
 from siloquent.server.access.scope import require_table
-from siloquent.server.problems import Refused
+from siloquent.server.failures.problems import Refused
 from siloquent.server.repeats import build_ledger_key, check_key
 from siloquent.server.routes import answers, jobs, tables
 from siloquent.server.state import get_app_state

@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from siloquent.documents.profile import build_report_document, build_report_graph
-from siloquent.server.problems import Refused
+from siloquent.server.failures.problems import Refused
 from siloquent.server.routes import releases, silos
 from siloquent.server.state import get_app_state
 from siloquent.server.web.pages import read_form, render, require_visitor

@@ -16,14 +16,14 @@ from siloquent.errors import RequestError, SiloquentError
 from siloquent.ledger.rules import ADDS_UP, NEW_PEOPLE
 from siloquent.server.access.scope import require_table
 from siloquent.server.access.tokens import Principal
-from siloquent.server.declaring import EpochNeeded, Precondition, tag_of, write_declaration
-from siloquent.server.fixes import PAGE
+from siloquent.server.failures.fixes import PAGE
+from siloquent.server.failures.problems import Refused, build_not_found
 from siloquent.server.keeper import is_named, remove_upload
-from siloquent.server.problems import Refused, build_not_found
-from siloquent.server.refreshing import refresh_rows
 from siloquent.server.repeats import check_key
 from siloquent.server.routes import tables
 from siloquent.server.state import get_app_state
+from siloquent.server.tables.declaring import EpochNeeded, Precondition, tag_of, write_declaration
+from siloquent.server.tables.refreshing import refresh_rows
 from siloquent.server.web.pages import read_form, render, require_visitor
 from siloquent.server.web.uploading import take_file
 

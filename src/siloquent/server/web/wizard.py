@@ -23,10 +23,10 @@ from siloquent.schema.declaring.kept_files import DeclarationFiles, require_tabl
 from siloquent.schema.declaring.questions import answer_question, list_open_questions, list_settings
 from siloquent.schema.declaring.summary import describe_columns, describe_table
 from siloquent.server.access.tokens import Principal
-from siloquent.server.declaring import Precondition, require_source, write_declaration
-from siloquent.server.problems import Refused, build_not_found
+from siloquent.server.failures.problems import Refused, build_not_found
 from siloquent.server.routes import tables
 from siloquent.server.state import get_app_state
+from siloquent.server.tables.declaring import Precondition, require_source, write_declaration
 from siloquent.server.web import wizard_forms as forms
 from siloquent.server.web.pages import read_form, render, require_visitor
 from siloquent.server.web.uploading import take_file
@@ -163,7 +163,7 @@ async def _load(request: Request, person: Principal, table: str) -> DeclarationS
     def work(session: Session) -> DeclarationState:
         from siloquent.declaring import read_source
         from siloquent.schema.declaring import start_draft
-        from siloquent.schema.declaring.lists import build_list_finder, list_declared_columns
+        from siloquent.schema.declaring.copying.lists import build_list_finder, list_declared_columns
 
         place = DeclarationFiles(session.workspace, table)
         if not place.kept.is_file():
@@ -341,7 +341,7 @@ async def finish(request: Request, table: str) -> Response:
     person = require_visitor(request, "owner")
 
     def work(session: Session) -> tuple[Any, ...]:
-        from siloquent.documents.first_query import price_first_query
+        from siloquent.documents.prices.first_query import price_first_query
 
         if table not in session.list_tables():
             raise build_not_found()

@@ -20,8 +20,8 @@ def read_own_indices(table: PrivateTable, encoding: Encoding) -> NDArray[np.int6
     Privacy:
         None: exact rows, only for their owner, as the caller ensures. A model learned from them is exact, too.
     """
-    from siloquent.data.contribution_bounding import select_bounded_rows
     from siloquent.data.decode import Decoder
+    from siloquent.data.units.contribution_bounding import select_bounded_rows
 
     engine, columns, salt = table.open_for_owner()
     wanted = [next(c for c in columns if c.attribute.name == name) for name in encoding.names]

@@ -15,13 +15,13 @@ from siloquent.errors import RequestError, UnknownName
 from siloquent.explore.plan.cells.compiled import CompiledWorkload
 from siloquent.explore.plan.cells.predicates import compile_workload
 from siloquent.explore.plan.planner import plan
-from siloquent.explore.plan.public_joins import build_canonical_request, find_public_table
 from siloquent.explore.plan.quantiles import plan_quantile
+from siloquent.explore.plan.relations.public_joins import build_canonical_request, find_public_table
 from siloquent.explore.plan.steps import plan_query
 from siloquent.explore.spec import parse, render
-from siloquent.explore.spec.name_resolution import resolve_names
+from siloquent.explore.spec.rewriting.name_resolution import resolve_names
 from siloquent.schema import Attribute, ForeignKey
-from siloquent.schema.public_table import PublicColumn, PublicTable
+from siloquent.schema.public_tables.loaded import PublicColumn, PublicTable
 from unit.explore.plan.tables import PLENTY, table
 from unit.explore.plan.test_against_duckdb import exact
 

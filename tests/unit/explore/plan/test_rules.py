@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from siloquent.explore.plan.public_joins import build_canonical_request
+from siloquent.explore.plan.relations.public_joins import build_canonical_request
 from siloquent.explore.plan.reuse.plans import list_question_digests
 from siloquent.explore.plan.rules import EXACT, list_reading_rules
 from siloquent.explore.spec import format_canonical, parse

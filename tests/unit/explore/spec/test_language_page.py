@@ -9,7 +9,7 @@ import pytest
 from scripts.doc_blocks import blocks
 from siloquent.explore.spec import parse, render
 from siloquent.explore.spec.builder import Question
-from siloquent.explore.spec.language.choices import CHOOSING
+from siloquent.explore.spec.language.expressions.choices import CHOOSING
 from siloquent.explore.spec.language.refusals import RESERVED, TAIL
 from siloquent.explore.spec.predicate import FUNCTIONS
 

@@ -9,7 +9,7 @@ import pytest
 
 from siloquent.errors import RequestError, UnknownName
 from siloquent.explore.spec import format_canonical, parse, parse_predicate
-from siloquent.explore.spec.name_resolution import correct_name, resolve_names
+from siloquent.explore.spec.rewriting.name_resolution import correct_name, resolve_names
 from siloquent.schema import Attribute, Domain, TableBudget, TableSchema
 
 DOMAIN = Domain(

@@ -21,8 +21,8 @@ from siloquent.errors import RequestError
 from siloquent.explore.plan.cells.cuts import HALVING, find_truth_starts
 from siloquent.explore.plan.cells.predicate_evaluation import FALSE, TRUE, UNKNOWN, evaluate_atom
 from siloquent.explore.plan.limits import passes
-from siloquent.explore.spec.normal_form import FLIPPED, find_attribute
 from siloquent.explore.spec.predicate import Call, Column, Compare, Constant, Expression, InList, IsNull, Like, Value
+from siloquent.explore.spec.rewriting.normal_form import FLIPPED, find_attribute
 from siloquent.schema import Attribute, Classes, ClassRuns
 from siloquent.schema.attribute import MAX_POINTS
 

@@ -17,7 +17,6 @@ from siloquent.errors import RequestError
 from siloquent.explore.plan.cells.predicate_evaluation import evaluate_atom, evaluate_expression
 from siloquent.explore.plan.limits import passes
 from siloquent.explore.spec.language.render_conditions import render_expression, render_name
-from siloquent.explore.spec.normal_form import find_attribute
 from siloquent.explore.spec.predicate import (
     Arithmetic,
     Call,
@@ -29,6 +28,7 @@ from siloquent.explore.spec.predicate import (
     Like,
     Value,
 )
+from siloquent.explore.spec.rewriting.normal_form import find_attribute
 from siloquent.schema import Attribute
 
 Integers = NDArray[np.int64]

@@ -19,7 +19,7 @@ from siloquent.explore.plan.cells.predicates import compile_keys, compile_worklo
 from siloquent.explore.plan.cells.space import GroupKey
 from siloquent.explore.plan.computed.inlining import inline_computed, replace_aggregate
 from siloquent.explore.plan.limits import passes
-from siloquent.explore.plan.public_joins import inline_join
+from siloquent.explore.plan.relations.public_joins import inline_join
 from siloquent.explore.spec.aggregates import Aggregate, Count, Distinct
 from siloquent.explore.spec.language.refusals import quote_name
 from siloquent.explore.spec.language.render import render, render_aggregate, render_offer

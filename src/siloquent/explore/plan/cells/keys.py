@@ -20,9 +20,9 @@ from siloquent.explore.plan.cells.space import GroupKey, Space, iter_tests
 from siloquent.explore.plan.limits import passes
 from siloquent.explore.spec.language.refusals import quote_name
 from siloquent.explore.spec.language.render_conditions import render_expression
-from siloquent.explore.spec.normal_form import find_attribute
 from siloquent.explore.spec.predicate import Column, Expression, Predicate, Through
 from siloquent.explore.spec.query import MAX_PREDICATES, Cube, GroupBy, Ranges
+from siloquent.explore.spec.rewriting.normal_form import find_attribute
 from siloquent.schema import Attribute, Domain
 from siloquent.schema.attribute import MAX_CODES
 

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from siloquent.errors import RequestError
-from siloquent.explore.spec.normal_form import FLIPPED
 from siloquent.explore.spec.predicate import ArithmeticOp, CompareOp
+from siloquent.explore.spec.rewriting.normal_form import FLIPPED
 from siloquent.schema import Attribute
 
 LARGEST = 2**53

@@ -22,7 +22,7 @@ from siloquent.explore.plan.cells.space import GroupKey, Space, iter_attributes,
 from siloquent.explore.plan.computed.inlining import add_summed, inline_computed, inline_condition
 from siloquent.explore.plan.computed.plainness import is_plain
 from siloquent.explore.plan.limits import passes
-from siloquent.explore.plan.public_joins import inline_join
+from siloquent.explore.plan.relations.public_joins import inline_join
 from siloquent.explore.spec.aggregates import Aggregate, Count, Distinct, Moment, Quantile, Ranks, Sum
 from siloquent.explore.spec.language.render_conditions import render_expression, render_predicate
 from siloquent.explore.spec.predicate import And, Predicate

@@ -26,8 +26,8 @@ from siloquent.explore.plan.cells.predicate_evaluation import (
     evaluate_expression,
 )
 from siloquent.explore.plan.limits import passes
-from siloquent.explore.spec.normal_form import find_attribute
 from siloquent.explore.spec.predicate import And, Column, Compare, Expression, IsNull, Not, Or, Predicate
+from siloquent.explore.spec.rewriting.normal_form import find_attribute
 from siloquent.schema import Block, Classes, Domain
 
 MAX_TRUTHS = 2 * 10**9

@@ -46,7 +46,6 @@ from siloquent.explore.plan.computed.values import (
 )
 from siloquent.explore.plan.limits import passes
 from siloquent.explore.spec.language.render_conditions import render_expression, render_predicate
-from siloquent.explore.spec.normal_form import FLIPPED, iter_expressions, list_attributes
 from siloquent.explore.spec.predicate import (
     JOIN,
     And,
@@ -66,6 +65,7 @@ from siloquent.explore.spec.predicate import (
     find_truth,
     name_type,
 )
+from siloquent.explore.spec.rewriting.normal_form import FLIPPED, iter_expressions, list_attributes
 from siloquent.schema import Domain
 from siloquent.schema.computed import (
     KNOWN,

@@ -15,15 +15,15 @@ from siloquent.explore.plan.computed.attributes import (
 )
 from siloquent.explore.plan.computed.narrowing import narrow_cells
 from siloquent.explore.plan.computed.plainness import is_cellwise, is_plain
-from siloquent.explore.plan.public_joins import build_through, find_joined, inline_join
+from siloquent.explore.plan.relations.public_joins import build_through, find_joined, inline_join
 from siloquent.explore.spec.aggregates import Aggregate, Count
 from siloquent.explore.spec.language.refusals import quote_name
 from siloquent.explore.spec.language.render import render, render_offer
 from siloquent.explore.spec.language.render_conditions import render_expression, render_predicate
-from siloquent.explore.spec.name_resolution import substitute_columns
-from siloquent.explore.spec.normal_form import iter_expressions, list_attributes, normalize_predicate
 from siloquent.explore.spec.predicate import And, Column, Compare, Expression, Not, Or, Predicate, Value
 from siloquent.explore.spec.query import GroupBy, Predicates, Query, SomeGroups
+from siloquent.explore.spec.rewriting.name_resolution import substitute_columns
+from siloquent.explore.spec.rewriting.normal_form import iter_expressions, list_attributes, normalize_predicate
 from siloquent.fixes import AskWith, Fix, build_fix
 from siloquent.schema import Attribute, TableSchema
 

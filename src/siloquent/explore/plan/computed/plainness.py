@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from siloquent.explore.spec.normal_form import list_attributes
 from siloquent.explore.spec.predicate import (
     PARAMETRIC,
     Arithmetic,
@@ -14,6 +13,7 @@ from siloquent.explore.spec.predicate import (
     IsNull,
     Like,
 )
+from siloquent.explore.spec.rewriting.normal_form import list_attributes
 from siloquent.schema import Domain
 
 Test = Compare | InList | Like | IsNull

@@ -13,7 +13,7 @@ from typing import Literal
 from siloquent.explore.plan.mechanisms.base import PricedMechanism
 from siloquent.explore.plan.mechanisms.draws import AdditiveDraw
 from siloquent.explore.plan.planner import Plan, PlanCandidate, compute_allowed_cost
-from siloquent.explore.plan.public_joins import find_joined
+from siloquent.explore.plan.relations.public_joins import find_joined
 from siloquent.explore.plan.reuse.earlier_answers import EarlierAnswer, EarlierAnswers
 from siloquent.explore.plan.reuse.linear_measurements import compute_declaration_digest
 from siloquent.explore.plan.reuse.releases import Blend, ReuseBound, blend

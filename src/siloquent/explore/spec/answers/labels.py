@@ -9,9 +9,9 @@ from typing import Any
 
 from siloquent.charts.text import format_label
 from siloquent.errors import UnknownName
-from siloquent.explore.spec.name_resolution import list_joined
 from siloquent.explore.spec.predicate import Column
 from siloquent.explore.spec.query import Cube, GroupBy, Query, SomeGroups
+from siloquent.explore.spec.rewriting.name_resolution import list_joined
 from siloquent.schema import Attribute, TableSchema
 
 

@@ -8,8 +8,8 @@ from typing import Literal
 
 from siloquent.errors import SyntaxProblem
 from siloquent.explore.spec.language.clauses import read_aggregate, read_alias, read_having, read_tail, read_top
-from siloquent.explore.spec.language.conditions import read_conjunction, read_predicate
 from siloquent.explore.spec.language.cursor import Cursor
+from siloquent.explore.spec.language.expressions.conditions import read_conjunction, read_predicate
 from siloquent.explore.spec.language.select.sources import check_qualifiers, read_table_name
 from siloquent.explore.spec.query import Cube, Item, Predicates, Query, Ranges, Workload
 

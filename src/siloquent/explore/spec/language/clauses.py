@@ -10,8 +10,9 @@ from typing import Literal, cast
 
 from siloquent.errors import RequestError, SyntaxProblem
 from siloquent.explore.spec.aggregates import Aggregate, Count, Distinct, Quantile
-from siloquent.explore.spec.language.conditions import read_expression, read_predicate
 from siloquent.explore.spec.language.cursor import Cursor
+from siloquent.explore.spec.language.expressions.conditions import read_expression, read_predicate
+from siloquent.explore.spec.language.expressions.tested import add_test, is_at_one, read_count, read_of_expression
 from siloquent.explore.spec.language.refusals import (
     AGGREGATES,
     CLAUSES,
@@ -22,11 +23,10 @@ from siloquent.explore.spec.language.refusals import (
     Refusal,
     suggest_bounds,
 )
-from siloquent.explore.spec.language.tested import add_test, is_at_one, read_count, read_of_expression
-from siloquent.explore.spec.normal_form import FLIPPED
 from siloquent.explore.spec.predicate import CompareOp
 from siloquent.explore.spec.promises import DEFAULT_BETA, Accuracy, Bound, Promise, Spend, Unstated
 from siloquent.explore.spec.query import Having, Item, Reuse, Top
+from siloquent.explore.spec.rewriting.normal_form import FLIPPED
 
 NESTED = Refusal("Aggregates cannot be nested.", "query the inner aggregate for each group, with its own ERROR")
 _SEPARATORS = Refusal("Numbers use a decimal point and no thousands separators.", "ERROR 1000, CONFIDENCE 0.95")

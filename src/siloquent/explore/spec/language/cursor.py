@@ -21,9 +21,9 @@ from siloquent.explore.spec.language.refusals import (
     replace_names,
 )
 from siloquent.explore.spec.language.tokens import Token, split_tokens
-from siloquent.explore.spec.normal_form import MAX_DEPTH
 from siloquent.explore.spec.numbers import check_number
 from siloquent.explore.spec.related import Related
+from siloquent.explore.spec.rewriting.normal_form import MAX_DEPTH
 from siloquent.fixes import Fix, FixLike, build_fix
 from siloquent.schema.table import PLUS
 

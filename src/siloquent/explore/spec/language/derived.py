@@ -23,10 +23,10 @@ from siloquent.explore.spec.derived import (
 )
 from siloquent.explore.spec.language.clauses import NESTED, is_at_aggregate, read_aggregate
 from siloquent.explore.spec.language.cursor import Cursor
-from siloquent.explore.spec.language.literals import EXACT_TYPES, WHOLE_TYPES, read_type
+from siloquent.explore.spec.language.expressions.literals import EXACT_TYPES, WHOLE_TYPES, read_type
 from siloquent.explore.spec.language.refusals import AGGREGATES, COMPARISONS, OTHER_AGGREGATES, Refusal
-from siloquent.explore.spec.normal_form import FLIPPED, MAX_DEPTH
 from siloquent.explore.spec.predicate import CompareOp
+from siloquent.explore.spec.rewriting.normal_form import FLIPPED, MAX_DEPTH
 
 _OUTSIDE = Refusal(
     "An expression of aggregates cannot contain an attribute outside them.",

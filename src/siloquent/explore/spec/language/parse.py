@@ -10,16 +10,16 @@ from siloquent.errors import SyntaxProblem
 from siloquent.explore.spec.aggregates import Aggregate
 from siloquent.explore.spec.language.bin import read_bin
 from siloquent.explore.spec.language.clauses import read_aggregate
-from siloquent.explore.spec.language.conditions import read_expression, read_predicate
 from siloquent.explore.spec.language.cursor import Cursor
+from siloquent.explore.spec.language.expressions.conditions import read_expression, read_predicate
 from siloquent.explore.spec.language.refusals import WHY_NOT
 from siloquent.explore.spec.language.render import attach_related
 from siloquent.explore.spec.language.select.sources import read_views
 from siloquent.explore.spec.language.select.statement import read_select
 from siloquent.explore.spec.language.select.subqueries import read_groups
-from siloquent.explore.spec.normal_form import MAX_DEPTH, normalize_expression, normalize_predicate
 from siloquent.explore.spec.predicate import Expression, Predicate
 from siloquent.explore.spec.query import Query
+from siloquent.explore.spec.rewriting.normal_form import MAX_DEPTH, normalize_expression, normalize_predicate
 
 _Read = TypeVar("_Read")
 

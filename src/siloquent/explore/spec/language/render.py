@@ -27,7 +27,6 @@ from siloquent.explore.spec.language.render_conditions import (
     render_name,
     render_predicate,
 )
-from siloquent.explore.spec.name_resolution import list_related, substitute_columns
 from siloquent.explore.spec.numbers import format_number, format_share
 from siloquent.explore.spec.per_unit import PerUnit
 from siloquent.explore.spec.predicate import Column, JoinedColumn, Or, Predicate
@@ -35,6 +34,7 @@ from siloquent.explore.spec.presentation import Presentation
 from siloquent.explore.spec.promises import DEFAULT_BETA, Accuracy, Bound, Promise, Spend, Unstated
 from siloquent.explore.spec.query import EVERY_ROW, Cube, GroupBy, Item, Predicates, Query, Ranges, Workload
 from siloquent.explore.spec.related import Related, name_related
+from siloquent.explore.spec.rewriting.name_resolution import list_related, substitute_columns
 from siloquent.schema.table import TILDE
 
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from siloquent.errors import SyntaxProblem
 from siloquent.explore.spec.language.clauses import is_at_aggregate
-from siloquent.explore.spec.language.conditions import read_expression
 from siloquent.explore.spec.language.cursor import Cursor
+from siloquent.explore.spec.language.expressions.conditions import read_expression
 from siloquent.explore.spec.language.refusals import CLAUSES, LIMITS, TAIL, Refusal
 from siloquent.explore.spec.language.select.grouping_sets import read_keys
 from siloquent.explore.spec.language.select.items import EXAMPLE, SelectedKey, SelectedValue, SelectItems
 from siloquent.explore.spec.language.select.ordering import read_position
-from siloquent.explore.spec.normal_form import list_attributes
 from siloquent.explore.spec.predicate import Column, Expression, Value
 from siloquent.explore.spec.query import EVERY_ROW, GroupBy, Workload
+from siloquent.explore.spec.rewriting.normal_form import list_attributes
 
 
 def read_group_by(cursor: Cursor, items: SelectItems) -> Workload:

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 from siloquent.explore.spec.aggregates import Aggregate, name_column
 from siloquent.explore.spec.derived import Derived, Function, Measured, OverGroups, ShownValue
-from siloquent.explore.spec.language.conditions import read_expression
 from siloquent.explore.spec.language.cursor import Cursor
 from siloquent.explore.spec.language.derived import ValueReader
+from siloquent.explore.spec.language.expressions.conditions import read_expression
 from siloquent.explore.spec.language.refusals import AGGREGATES, OTHER_AGGREGATES
 from siloquent.explore.spec.language.select.ordering import SelectList
 from siloquent.explore.spec.language.select.sources import is_bare_alias

@@ -9,9 +9,9 @@ from siloquent.errors import SyntaxProblem
 from siloquent.explore.spec.aggregates import Aggregate
 from siloquent.explore.spec.derived import Derived, Measured
 from siloquent.explore.spec.language.clauses import read_whole
-from siloquent.explore.spec.language.conditions import read_expression
 from siloquent.explore.spec.language.cursor import Cursor
 from siloquent.explore.spec.language.derived import ValueReader
+from siloquent.explore.spec.language.expressions.conditions import read_expression
 from siloquent.explore.spec.language.refusals import AGGREGATES, LIMITS, OTHER_AGGREGATES, Refusal
 from siloquent.explore.spec.predicate import Expression
 from siloquent.explore.spec.presentation import Presentation, SortKey

@@ -11,10 +11,10 @@ from siloquent.explore.spec.aggregates import Aggregate, name_column
 from siloquent.explore.spec.derived import AnyOf, Derived, Function, Kept, Measured, Number, Operation
 from siloquent.explore.spec.language.refusals import quote_name
 from siloquent.explore.spec.language.select.views import GroupedView, join_conditions
-from siloquent.explore.spec.name_resolution import substitute_columns
 from siloquent.explore.spec.per_unit import PerUnit, UnitAggregate, UnitValue, is_unit_aggregate
 from siloquent.explore.spec.predicate import And, Arithmetic, Call, Column, Compare, Expression, Or, Predicate, Value
 from siloquent.explore.spec.query import GroupBy
+from siloquent.explore.spec.rewriting.name_resolution import substitute_columns
 
 _KEY = (
     "Aggregates of a subquery's groups can be asked only if the subquery has one row for each person: grouped by the "

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from siloquent.explore.spec.language.cursor import Cursor
 from siloquent.explore.spec.language.marks import MARK
 from siloquent.explore.spec.language.refusals import CLAUSES, LIMITS, WHY_NOT, Refusal
-from siloquent.explore.spec.name_resolution import substitute_columns
 from siloquent.explore.spec.predicate import And, Column, Compare, Expression, Predicate
 from siloquent.explore.spec.related import MAX_RELATED, Related, name_related
+from siloquent.explore.spec.rewriting.name_resolution import substitute_columns
 
 ReadPredicate = Callable[[Cursor], Predicate]
 _FORM = Refusal(

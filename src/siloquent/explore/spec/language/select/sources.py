@@ -11,8 +11,8 @@ from types import MappingProxyType
 from typing import Any, NoReturn
 
 from siloquent.errors import RequestError, SyntaxProblem
-from siloquent.explore.spec.language.conditions import read_expression, read_predicate
 from siloquent.explore.spec.language.cursor import Cursor
+from siloquent.explore.spec.language.expressions.conditions import read_expression, read_predicate
 from siloquent.explore.spec.language.marks import MARK
 from siloquent.explore.spec.language.refusals import (
     AGGREGATES,
@@ -26,9 +26,9 @@ from siloquent.explore.spec.language.refusals import (
 )
 from siloquent.explore.spec.language.select.views import GroupedView, Source, View, join_conditions
 from siloquent.explore.spec.language.tokens import Token
-from siloquent.explore.spec.name_resolution import substitute_columns
 from siloquent.explore.spec.predicate import And, Column, Compare, Expression, JoinedColumn, Or, Predicate
 from siloquent.explore.spec.query import Join
+from siloquent.explore.spec.rewriting.name_resolution import substitute_columns
 
 _ONLY_ROWS = Refusal(
     "A subquery can only choose rows and columns of one table.",

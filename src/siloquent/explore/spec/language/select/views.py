@@ -23,9 +23,8 @@ from siloquent.explore.spec.derived import (
     OverGroups,
     ShownCondition,
 )
+from siloquent.explore.spec.language.expressions.tested import add_test
 from siloquent.explore.spec.language.refusals import quote_name
-from siloquent.explore.spec.language.tested import add_test
-from siloquent.explore.spec.name_resolution import substitute_columns
 from siloquent.explore.spec.per_unit import PerUnit
 from siloquent.explore.spec.predicate import (
     And,
@@ -43,6 +42,7 @@ from siloquent.explore.spec.predicate import (
 )
 from siloquent.explore.spec.query import Join, Query, Workload
 from siloquent.explore.spec.related import is_related
+from siloquent.explore.spec.rewriting.name_resolution import substitute_columns
 
 _OPPOSITE: dict[CompareOp, CompareOp] = {"<": ">=", ">=": "<", ">": "<=", "<=": ">", "=": "!=", "!=": "="}
 _FUNCTIONS = ("round", "floor", "ceil", "abs", "sign", "coalesce", "nullif", "greatest", "least")

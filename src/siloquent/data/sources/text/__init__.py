@@ -1,0 +1,1 @@
+"""Text files as sources: unpacked, decoded, and read line by line."""

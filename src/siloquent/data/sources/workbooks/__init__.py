@@ -1,0 +1,1 @@
+"""Workbooks as sources: their parts, their sheets, and the rows of a sheet."""

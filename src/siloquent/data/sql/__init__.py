@@ -1,0 +1,1 @@
+"""SQL for engines: values in declared formats, the index functions, and maps of cells."""

@@ -1,0 +1,1 @@
+"""Documents with prices, before anything is spent."""

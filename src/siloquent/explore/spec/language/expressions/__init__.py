@@ -1,0 +1,1 @@
+"""Conditions and expressions: their grammar, functions, constants and tests."""

@@ -1,0 +1,1 @@
+"""Lists of values to copy from while a table is declared."""

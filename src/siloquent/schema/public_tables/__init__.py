@@ -1,0 +1,1 @@
+"""Public tables: their declarations, their loaded values, and several of them joined to a private table."""

@@ -1,0 +1,1 @@
+"""Tables over HTTP: their files, their new rows, and the inspection of uploads."""
