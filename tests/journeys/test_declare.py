@@ -14,7 +14,7 @@ from siloquent.session import create_workspace
 
 HEADER = "patient_id,age,ward,cost\n"
 TYPED = "\nicu, surgery\n0.00..999.99\n\n\n\n4\n\n\n\n"
-"""Proposals, ward, cost, empty cells, the decimal mark, the person, rows of one, rows in all, budget, and the last confirmation."""
+"""Proposals, ward, cost, empty cells, the decimal mark, the person, rows of one, rows in all, budget, and the end."""
 
 
 def steward(folder: Path, rows: str = "p1,33,icu,12.50\n") -> Person:
@@ -53,7 +53,8 @@ def test_two_files_with_the_same_header_give_the_same_session(tmp_path: Path) ->
 def test_what_is_not_understood_is_asked_again_and_corrected_at_the_end(tmp_path: Path) -> None:
     person = steward(tmp_path / "w")
     typed = (
-        "?\nage = 18..x\nage = 18..99\nicu\nicu,\n0..9,999\n0.00..999.99\n\n\nnone\nlots\n500\n2,0\n2\nward = icu, er\n\n"
+        "?\nage = 18..x\nage = 18..99\nicu\nicu,\n0..9,999\n0.00..999.99\n\n"
+        "\nnone\nlots\n500\n2,0\n2\nward = icu, er\n\n"
     )
     status, shown = at_terminal(person.folder, "declare", "visits.csv", answer=typed)
     assert status == 0

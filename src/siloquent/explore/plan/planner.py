@@ -14,6 +14,7 @@ from siloquent.explore.plan.cache import ByteLRU
 from siloquent.explore.plan.cells.compiled import CompiledWorkload
 from siloquent.explore.plan.cells.distinct import compile_distinct
 from siloquent.explore.plan.cells.predicates import compile_workload
+from siloquent.explore.plan.cells.space import max_truths
 from siloquent.explore.plan.limits import are_lifted
 from siloquent.explore.plan.mechanisms.base import Affords, ErrorRequirement, PricedMechanism
 from siloquent.explore.plan.mechanisms.direct_noise import price_gaussian, price_laplace
@@ -181,7 +182,13 @@ def compile_query(query: Query, schema: TableSchema) -> CompiledWorkload:
     Raises:
         UnknownName, RequestError: the query does not fit the declaration.
     """
-    build = compile_distinct if isinstance(query.aggregate, Distinct) else compile_workload
+    return compile_once(compile_distinct if isinstance(query.aggregate, Distinct) else compile_workload, query, schema)
+
+
+def compile_once(
+    build: Callable[[Query, TableSchema], CompiledWorkload], query: Query, schema: TableSchema
+) -> CompiledWorkload:
+    """Return ``build(query, schema)``, cached for all accuracies; ``build`` is a function of a module."""
     # The promise does not affect the matrices: with a placeholder for it, all accuracies share one compilation.
     bare = replace(
         query,
@@ -193,7 +200,7 @@ def compile_query(query: Query, schema: TableSchema) -> CompiledWorkload:
         alias="",
         presentation=None,
     )
-    return _workloads.get((bare, SchemaKey(schema), are_lifted()), lambda: build(bare, schema))
+    return _workloads.get((build, bare, SchemaKey(schema), are_lifted(), max_truths.get()), lambda: build(bare, schema))
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,6 +34,7 @@ from siloquent.explore.plan.planner import (
     PlanCandidate,
     build_budget_test,
     choose_fullest,
+    compile_once,
     compute_allowed_cost,
     compute_error_bound,
     is_affordable,
@@ -64,11 +65,11 @@ def plan_quantile(query: Query, schema: TableSchema, *, left: Cost) -> Plan:
     """
     assert isinstance(query.aggregate, Quantile)
     attribute = _require_ordered(schema.domain[query.aggregate.attribute])
-    found = _planned(query, schema, _compile(query, schema, attribute), left)
+    found = _planned(query, schema, compile_once(_compile, query, schema), left)
     if not are_lifted() or found.compiled.value_step == 1 or attribute.steps > MAX_CELLS or was_paid(found.event):
         return found
     with suppress(RequestError):  # a quantile over every value, planned before the current limit
-        finer = _planned(query, schema, _compile_every_value(query, schema, attribute), left)
+        finer = _planned(query, schema, compile_once(_compile_every_value, query, schema), left)
         return finer if was_paid(finer.event) else found
     return found
 
@@ -205,17 +206,18 @@ def _require_ordered(attribute: Attribute) -> Attribute:
     return attribute
 
 
-def _compile(query: Query, schema: TableSchema, attribute: Attribute) -> CompiledWorkload:
+def _compile(query: Query, schema: TableSchema) -> CompiledWorkload:
     """Compile counts of every declared value (or step, if too many) in each group; its answers are the groups."""
+    attribute = _get_attribute(query, schema)
     if attribute.steps <= MAX_CELLS:
         try:
             with standing():
-                return _compile_every_value(query, schema, attribute)
+                return _compile_every_value(query, schema)
         except RequestError:  # too many cells: below, the same result is found with fewer
             if max_truths.get() < MAX_TRUTHS and _have_room(query, schema, attribute):
                 if not are_lifted():
                     raise
-                return _compile_every_value(query, schema, attribute)
+                return _compile_every_value(query, schema)
     query, schema, keys, chosen = _select_groups(query, schema, attribute)
     alone = compile_keys(keys, build_value_key(attribute, attribute.steps), query, schema, chosen=chosen)
     block = alone.parts[0].block
@@ -224,9 +226,15 @@ def _compile(query: Query, schema: TableSchema, attribute: Attribute) -> Compile
     return compile_keys(keys, build_value_key(attribute, step), query, schema, chosen=chosen, step=step)
 
 
-def _compile_every_value(query: Query, schema: TableSchema, attribute: Attribute) -> CompiledWorkload:
+def _compile_every_value(query: Query, schema: TableSchema) -> CompiledWorkload:
+    attribute = _get_attribute(query, schema)
     query, schema, keys, chosen = _select_groups(query, schema, attribute)
     return compile_keys(keys, build_value_key(attribute, 1), query, schema, chosen=chosen)
+
+
+def _get_attribute(query: Query, schema: TableSchema) -> Attribute:
+    assert isinstance(query.aggregate, Quantile)
+    return schema.domain[query.aggregate.attribute]
 
 
 def _select_groups(

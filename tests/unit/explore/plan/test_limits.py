@@ -110,9 +110,11 @@ MANY = "SELECT MEDIAN(cents) FROM people WHERE cents != 1 AND cents != 2 AND cen
 def few_truths(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
     """Let questions put so few conditions together over cells, for whoever asks."""
     monkeypatch.setattr(space, "max_truths", ContextVar("few", default=most))
+    monkeypatch.setattr(planner, "max_truths", space.max_truths)
     monkeypatch.setattr(quantiles, "max_truths", space.max_truths)
     monkeypatch.setattr(quantiles, "MAX_TRUTHS", most)
     monkeypatch.setattr(quantiles, "MAX_CELLS", 10_000)
+    planner._workloads._values.clear()
 
 
 @pytest.mark.parametrize("question", [MANY, "SELECT ward, MEDIAN(cents) FROM people WHERE cents > 1 AND cents != 4000 "
