@@ -34,9 +34,12 @@ _COLUMNS = {
     "region": "* EXCLUDE (r_comment)",
     "partsupp": "* EXCLUDE (ps_comment)",
 }
-_NATIONS = """ALGERIA ARGENTINA BRAZIL CANADA EGYPT ETHIOPIA FRANCE GERMANY INDIA INDONESIA IRAN IRAQ JAPAN JORDAN KENYA
-    MOROCCO MOZAMBIQUE PERU CHINA ROMANIA SAUDI_ARABIA VIETNAM RUSSIA UNITED_KINGDOM UNITED_STATES"""
-_REGIONS = ("AFRICA", "AMERICA", "ASIA", "EUROPE", "MIDDLE EAST")
+NATIONS = (
+    *("ALGERIA", "ARGENTINA", "BRAZIL", "CANADA", "EGYPT", "ETHIOPIA", "FRANCE", "GERMANY", "INDIA"),
+    *("INDONESIA", "IRAN", "IRAQ", "JAPAN", "JORDAN", "KENYA", "MOROCCO", "MOZAMBIQUE", "PERU", "CHINA"),
+    *("ROMANIA", "SAUDI ARABIA", "VIETNAM", "RUSSIA", "UNITED KINGDOM", "UNITED STATES"),
+)
+REGIONS = ("AFRICA", "AMERICA", "ASIA", "EUROPE", "MIDDLE EAST")
 _SIZES, _COATS, _METALS = (
     ("ECONOMY", "LARGE", "MEDIUM", "PROMO", "SMALL", "STANDARD"),
     ("ANODIZED", "BRUSHED", "BURNISHED", "PLATED", "POLISHED"),
@@ -98,28 +101,39 @@ def connect(data: Path, *, threads: int = 1) -> duckdb.DuckDBPyConnection:
     return engine
 
 
+def list_part_values() -> dict[str, list[str]]:
+    """List the values of each category of the parts."""
+    return {
+        "p_mfgr": [f"Manufacturer#{number}" for number in range(1, 6)],
+        "p_brand": [f"Brand#{first}{second}" for first in range(1, 6) for second in range(1, 6)],
+        "p_type": [" ".join(words) for words in product(_SIZES, _COATS, _METALS)],
+        "p_container": [" ".join(words) for words in product(*_WRAPS)],
+    }
+
+
 def _declare_public(data: Path) -> dict[str, str]:
-    types = [" ".join(words) for words in product(_SIZES, _COATS, _METALS)]
-    brands = [f"Brand#{first}{second}" for first in range(1, 6) for second in range(1, 6)]
     part = [
-        _list_values("p_mfgr", [f"Manufacturer#{number}" for number in range(1, 6)]),
-        _list_values("p_brand", brands),
-        _list_values("p_type", types),
-        _list_values("p_container", [" ".join(words) for words in product(*_WRAPS)]),
+        *(_list_values(name, values) for name, values in list_part_values().items()),
         '{ name = "p_size", type = "integer", lo = 1, hi = 50, outside = "drop", null = "drop" }',
         *(f'{{ name = "{name}", type = "boolean", null = "drop" }}' for name in ("p_green", "p_forest")),
     ]
     key = 'type = "integer", lo = 0, hi = 24, outside = "drop", null = "drop"'
     nation = [
-        _list_values("n_name", [name.replace("_", " ") for name in _NATIONS.split()]),
+        _list_values("n_name", list(NATIONS)),
         '{ name = "n_regionkey", type = "integer", lo = 0, hi = 4, outside = "drop", null = "drop" }',
     ]
     return {
         "part": _declare(data / "part.parquet", "p_partkey", part),
-        "supplier": _declare(data / "supplier.parquet", "s_suppkey", [f'{{ name = "s_nationkey", {key} }}']),
-        "nation": _declare(data / "nation.parquet", "n_nationkey", nation),
-        "region": _declare(data / "region.parquet", "r_regionkey", [_list_values("r_name", list(_REGIONS))]),
+        "supplier": _declare(data / "supplier.parquet", "s_suppkey", [f'{{ name = "s_nationkey", {key} }}'])
+        + _refer("s_nationkey", "nation(n_nationkey)"),
+        "nation": _declare(data / "nation.parquet", "n_nationkey", nation)
+        + _refer("n_regionkey", "region(r_regionkey)"),
+        "region": _declare(data / "region.parquet", "r_regionkey", [_list_values("r_name", list(REGIONS))]),
     }
+
+
+def _refer(column: str, key: str) -> str:
+    return f'constraint = [{{ kind = "foreign_key", columns = ["{column}"], references = "{key}" }}]\n'
 
 
 def _list_values(name: str, values: list[str]) -> str:

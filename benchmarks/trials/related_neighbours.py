@@ -23,7 +23,7 @@ from siloquent.privacy import Cost, DiscreteLaplace
 from siloquent.schema import Attribute, Block, Domain, TableSchema
 from siloquent.schema.linked.related import add_related
 from siloquent.schema.related import RelatedColumn
-from siloquent.schema.unit_rows import RowTest
+from siloquent.schema.unit_rows import ComparedColumns, RowTest
 from siloquent.schema.workspace import Workspace
 
 KEYS = {(0, 1): ("own", "above"), (1, 0): ("above", "own"), (1, 2): ("own", "above"), (2, 1): ("above", "own")}
@@ -31,19 +31,38 @@ KEYS = {(0, 1): ("own", "above"), (1, 0): ("above", "own"), (1, 2): ("own", "abo
 _NAME = "EXISTS 1"
 
 
-def look_up(schema: TableSchema, other: TableSchema, pair: tuple[str, str] | None) -> TableSchema:
-    """Return ``schema`` with whether the unit has a row of ``other`` with the largest number, equal in ``pair``."""
+def look_up(schema: TableSchema, other: TableSchema, pair: tuple[str, str] | None, *, compares: bool) -> TableSchema:
+    """Return ``schema`` with whether the unit has a row of ``other`` with the largest number, equal in ``pair``.
+
+    If it ``compares``, a row with another number than the row's own is looked up instead.
+    """
     size = other.domain["number"].size
     cells = np.full(size + 1, 0)
     cells[LARGEST] = 1
     test = RowTest(Block(("number",), (cells,)), np.array([-1, 0]))
     added = Attribute(_NAME, "boolean", null="drop")
-    column = RelatedColumn(added, other.name, () if pair is None else (pair,), test)
+    on = () if pair is None else (pair,)
+    column = RelatedColumn(added, other.name, on, test)
+    if compares:
+        column = RelatedColumn(added, other.name, on, None, ComparedColumns("number", "!=", "number", 0))
     related = add_related(schema, [other])
     return replace(related, domain=Domain((*schema.domain, added)), extended=related, looked_up=(column,))
 
 
-def count_expected(tree: Tree, place: int, other: int, pair: tuple[str, str] | None, most: int) -> tuple[int, int]:
+def _read_number(text: str) -> int | None:
+    return min(int(text), LARGEST) if text.isdigit() else None
+
+
+def _passes(own: str, other: str, *, compares: bool) -> bool:
+    mine, theirs = _read_number(own), _read_number(other)
+    if compares:
+        return mine is not None and theirs is not None and mine != theirs
+    return theirs == LARGEST
+
+
+def count_expected(
+    tree: Tree, place: int, other: int, pair: tuple[str, str] | None, most: int, *, compares: bool
+) -> tuple[int, int]:
     """Count the rows that count, and find the most of them that can pass, by the definition."""
     owners = tree.find_owners()
     columns = {"own": 0, "above": 1}
@@ -52,7 +71,7 @@ def count_expected(tree: Tree, place: int, other: int, pair: tuple[str, str] | N
         for unit in own:
             passing.setdefault(unit, []).append(
                 any(
-                    number == str(LARGEST) or (number.isdigit() and int(number) > LARGEST)
+                    _passes(row[2], number, compares=compares)
                     for (*theirs, number), those in zip(tree.tables[other], owners[other], strict=True)
                     if unit in those
                     and (pair is None or (row[columns[pair[0]]] and row[columns[pair[0]]] == theirs[columns[pair[1]]]))
@@ -83,23 +102,32 @@ def measure(schema: TableSchema, folder: Path, tree: Tree) -> NDArray[np.int64]:
 
 
 def find_worst_move(
-    folder: Path, *, trees: int, place: int, other: int, keyed: bool, replaced: bool = False, most: int = 2
+    folder: Path,
+    *,
+    trees: int,
+    place: int,
+    other: int,
+    keyed: bool,
+    replaced: bool = False,
+    compares: bool = False,
+    most: int = 2,
 ) -> WorstMove:
     """Find the largest changes between random trees and their neighbours.
 
     Args:
         place: The table whose rows count; ``other``: the one that is looked up.
         keyed: By the columns of their link, and not only by the unit.
+        compares: Rows with another number than the row's own are looked up.
         replaced: Each unit gives way to another one, instead of being removed and added.
     """
     adjacency = "replace-one" if replaced else "add-remove"
     declared, worst = declare_tree(folder, most=most, adjacency=adjacency), WorstMove()
     pair = KEYS[place, other] if keyed else None
-    schema = look_up(declared[place], declared[other], pair)
+    schema = look_up(declared[place], declared[other], pair, compares=compares)
     for trial in draw_trials(range(trees), replaced):
         tree = trial.tree
         here = measure(schema, folder, tree)
-        counted, passing = count_expected(tree, place, other, pair, most)
+        counted, passing = count_expected(tree, place, other, pair, most, compares=compares)
         if here[0] != counted or here[2] < passing:
             worst.wrong.append(f"seed {trial.seed}: {here[0]} rows count, {here[2]} pass, for {counted} and {passing}")
         for one in trial.neighbours:

@@ -19,8 +19,13 @@ from siloquent.schema.workspace import Workspace
 MAX_KEYS = 1_000_000
 
 
-def read_public(declared: PublicFile, key: Attribute, workspace: Workspace) -> PublicTable:
+def read_public(
+    declared: PublicFile, key: Attribute, workspace: Workspace, *, is_public_key: bool = False
+) -> PublicTable:
     """Return the public table ``declared``, by the indices of the private table's attribute ``key``.
+
+    Args:
+        is_public_key: Whether ``key`` is an attribute of another public table.
 
     Raises:
         SchemaError: the key has no cells or too many, is derived, or occurs twice; or the file does not fit.
@@ -69,6 +74,8 @@ def read_public(declared: PublicFile, key: Attribute, workspace: Workspace) -> P
             PublicColumn(attribute, tuple(_arrange_by_key(keys[met], places[met], key.size)))
             for attribute, places in zip(declared.attributes, others, strict=True)
         ),
+        declared.key,
+        key if is_public_key else None,
     )
 
 

@@ -81,7 +81,18 @@ class PrivateTable:
         SchemaError: the source does not fit the declaration.
     """
 
-    __slots__ = ("_columns", "_engine", "_in_memory", "_lock", "_numbers", "_permits", "_queries", "_salt", "_schema")
+    __slots__ = (
+        "_columns",
+        "_engine",
+        "_in_memory",
+        "_lock",
+        "_numbers",
+        "_permits",
+        "_queries",
+        "_related",
+        "_salt",
+        "_schema",
+    )
 
     def __init__(self, schema: TableSchema, engine: Engine, permits: PermitChecker, *, salt: str) -> None:
         self._open(schema, engine, permits, map_columns(schema, engine.list_columns()), salt=salt)
@@ -101,6 +112,7 @@ class PrivateTable:
         self._lock = threading.Lock()
         self._numbers = count()  # of lent relations
         self._queries: dict[tuple[object, ...], exp.Query] = {}
+        self._related: dict[str, PrivateTable] = {}
 
     def __repr__(self) -> str:
         return f"PrivateTable({self._schema.name!r})"

@@ -39,14 +39,16 @@ def bind_public(session: WorkspaceSession, query: Query, *, may_see: Callable[[s
     private = [one for one in (query.table, *(table for table, _ in called)) if PLUS in one or one.casefold() in names]
     private = list(dict.fromkeys(private))
     instances = [(table, name) for table, name in called if name and table not in private]
-    pairs = tuple((_leave_private(own, instances), _leave_private(other, instances)) for own, other in query.on)
     if not private:
         raise RequestError(f"{query.table!r} is not a private table.", fix="name the private table first")
     tables = [session.schema(names.get(one.casefold(), one)) for one in private]
     schema = tables[0] if len(tables) == 1 else session.schema(name_relation(tables))
+    mark = _Marks(schema, tables, instances)
+    pairs = tuple((mark.tell(own), mark.tell(other)) for own, other in query.on)
     joins, left = _tie(schema, pairs, instances)
     names_of = _Names(schema, joins)
-    bare: Query = substitute_columns(replace(query, joins=(), on=()), names_of.change)
+    marked: Query = substitute_columns(replace(query, joins=(), on=()), mark.change)
+    bare: Query = substitute_columns(marked, names_of.change)
     if bare.per_unit is not None:
         raise RequestError(
             "A subquery by person takes no public table.", fix="leave the public table out, or ask about rows"
@@ -63,11 +65,43 @@ def bind_public(session: WorkspaceSession, query: Query, *, may_see: Callable[[s
     return replace(found, publics=tuple(joins))
 
 
-def _leave_private(column: JoinedColumn, instances: Sequence[tuple[str, str]]) -> JoinedColumn:
-    """Return ``column`` by its own name, unless it is that of a public table."""
-    before, _, name = column.name.rpartition(MARK)
-    is_public = before.casefold() in (one.casefold() for _, one in instances)
-    return column if is_public else replace(column, name=name)
+class _Marks:
+    """The columns that belong to one public table only, which need no table's name in front of theirs."""
+
+    def __init__(
+        self, schema: TableSchema, tables: Sequence[TableSchema], instances: Sequence[tuple[str, str]]
+    ) -> None:
+        own = {name.casefold() for one in (schema, *tables) for name in one.domain.names}
+        self._instances = {name.casefold() for _, name in instances}
+        self._owners: dict[str, list[str]] = {}
+        for table, name in instances:
+            for column in _list_names(schema, table) - own:
+                self._owners.setdefault(column, []).append(name)
+
+    def tell(self, column: JoinedColumn) -> JoinedColumn:
+        """Return ``column`` with its public table in front; that of a private table by its own name."""
+        before, _, name = column.name.rpartition(MARK)
+        if before.casefold() in self._instances:
+            return column
+        return replace(column, name=self._mark(name))
+
+    def change(self, column: Column) -> Column:
+        """Do the same for a column of a condition or of an aggregate."""
+        return column if MARK in column.name else Column(self._mark(column.name))
+
+    def _mark(self, name: str) -> str:
+        owners = self._owners.get(name.casefold(), [])
+        return f"{owners[0]}{MARK}{name}" if len(owners) == 1 else name
+
+
+def _list_names(schema: TableSchema, table: str) -> set[str]:
+    """List the names of the columns of a public table, in lower case."""
+    found = next((one for one in schema.public if one.name.casefold() == table.casefold()), None)
+    return (
+        set()
+        if found is None
+        else {found.own_key.casefold(), *(one.attribute.name.casefold() for one in found.columns)}
+    )
 
 
 class _Names:
@@ -82,7 +116,7 @@ class _Names:
         if before.casefold() not in self._named:
             return column
         join, table = self._named[before.casefold()]
-        if column.casefold() == join.key.casefold():
+        if column.casefold() in (join.key.casefold(), table.own_key.casefold()):
             return join.own
         known = table.column(f"{join.name}.{column}") or table.column(column)
         return column if known is None else known.attribute.name
@@ -95,6 +129,10 @@ def _find_key(schema: TableSchema, table: str) -> str:
     return next((one.key for one in schema.public if one.name.casefold() == table.casefold()), "")
 
 
+def _find_own_key(schema: TableSchema, table: str) -> str:
+    return next((one.own_key or one.key for one in schema.public if one.name.casefold() == table.casefold()), "")
+
+
 def _tie(
     schema: TableSchema, pairs: Sequence[Pair], instances: Sequence[tuple[str, str]]
 ) -> tuple[list[PublicJoin], list[Pair]]:
@@ -103,11 +141,11 @@ def _tie(
     while waiting:
         before = len(waiting)
         for table, name in list(waiting):
-            key = _find_key(schema, table)
+            key, own_key = _find_key(schema, table), _find_own_key(schema, table)
             if not key:
                 join_public(schema, [PublicJoin(table, name, key, "")])  # refuses it
             for pair in left:
-                own = _find_own(pair, name, key, [one for _, one in waiting])
+                own = _find_own(pair, name, {key.casefold(), own_key.casefold()}, [one for _, one in waiting])
                 if own is not None:
                     found.append(PublicJoin(_find_name(schema, table), name, key, _Names(schema, found).resolve(own)))
                     left.remove(pair)
@@ -115,7 +153,7 @@ def _tie(
                     break
         if len(waiting) == before:
             table, name = waiting[0]
-            key = quote_name(_find_key(schema, table))
+            key = quote_name(_find_own_key(schema, table))
             raise RequestError(
                 f"The public table {table!r} is joined on its key {key}.",
                 fix=f"JOIN {quote_name(table)} ON {quote_name(name)}.{key} = ...",
@@ -127,12 +165,12 @@ def _find_name(schema: TableSchema, table: str) -> str:
     return next(one.name for one in schema.public if one.name.casefold() == table.casefold())
 
 
-def _find_own(pair: Pair, name: str, key: str, waiting: Sequence[str]) -> str | None:
-    """Return the side of ``pair`` that the key of the public table ``name`` is equal to, if it is known by now."""
+def _find_own(pair: Pair, name: str, keys: set[str], waiting: Sequence[str]) -> str | None:
+    """Return the side of ``pair`` that a key of the public table ``name`` is equal to, if it is known by now."""
     first, last = (one.name for one in pair)
     for one, other in ((first, last), (last, first)):
         before, _, column = one.rpartition(MARK)
-        is_key = column.casefold() == key.casefold()
+        is_key = column.casefold() in keys
         if is_key and before.casefold() == name.casefold():
             source = other.rpartition(MARK)[0].casefold()
             return None if source in [each.casefold() for each in waiting] else other

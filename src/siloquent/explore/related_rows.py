@@ -143,7 +143,11 @@ def _bind(query: Query, related: Related, schema: TableSchema, other: TableSchem
     on = tuple(keys) or ((schema.unit.column, other.unit.column),)
     where = _join(rest)
     where = None if where is None else resolve_predicate(where, other)
-    return Related(related.name, other.name, on, where, listed=not keys)
+    for mine, _, theirs in related.compared:
+        for name, rows in ((mine, schema), (theirs, other)):
+            if not _has(rows, name):
+                raise UnknownName("attribute", name, rows.domain.names)
+    return Related(related.name, other.name, on, where, listed=not keys, compared=related.compared)
 
 
 def _join(parts: Sequence[Predicate]) -> Predicate | None:

@@ -10,6 +10,8 @@ from fractions import Fraction
 from functools import partial
 from typing import Any, Literal, TypeVar
 
+from pydantic import ValidationError
+
 from siloquent.errors import SchemaError
 from siloquent.fixes import FixLike
 from siloquent.schema.accuracy import AccuracyDefaults
@@ -187,6 +189,25 @@ def parse_attribute(raw: Mapping[str, Any]) -> Attribute:
         SchemaError: as for ``parse_schema``.
     """
     return _build_attribute(validate_column(raw))
+
+
+def parse_constraints(raw: object) -> tuple[Constraint, ...]:
+    """Parse constraints, declared as in a table file, outside a private table.
+
+    Raises:
+        SchemaError: as for ``parse_schema``; or ``raw`` is not a list of tables.
+    """
+    if not isinstance(raw, list) or not all(isinstance(one, dict) for one in raw) or len(raw) > MAX_ENTRIES:
+        raise SchemaError(
+            f"Constraints must be a list of 0 to {MAX_ENTRIES:,} tables.",
+            fix='constraint = [{ kind = "foreign_key", columns = ["region"], references = "regions(region)" }]',
+        )
+    try:
+        return tuple(_build_constraint(ConstraintEntry.model_validate(one)) for one in raw)
+    except ValidationError as wrong:
+        first = wrong.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        raise SchemaError(f"A constraint is not valid at {where[:60]!r}: {first['msg'][:200]}.") from None
 
 
 def parse_attributes(raw: object) -> tuple[Attribute, ...]:

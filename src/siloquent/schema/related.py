@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from siloquent.schema.attribute import Attribute
-    from siloquent.schema.unit_rows import RowTest
+    from siloquent.schema.unit_rows import ComparedColumns, RowTest
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RelatedColumn:
     """Whether a row of ``table`` passes ``test``, has the row's unit, and equals it in the pairs ``on``.
 
+    ``compared``: an attribute of the row, left, and one of that table's row, right, that compare as asked, too.
     ``attribute``: the boolean that it is. Proof: docs/explanation/related-rows.md.
     """
 
@@ -21,3 +22,4 @@ class RelatedColumn:
     table: str
     on: tuple[tuple[str, str], ...] = ()
     test: RowTest | None = None
+    compared: ComparedColumns | None = None

@@ -21,14 +21,14 @@ from siloquent.errors import (
 from siloquent.fixes import FixLike, UseOption, WriteLines, build_fix, run
 from siloquent.ledger import Ledger, MemoryLedger
 from siloquent.ledger.declared import Refresh
-from siloquent.schema import AccuracyDefaults, ForeignKey, TableSchema
+from siloquent.schema import AccuracyDefaults, TableSchema
 from siloquent.schema.linked.joins import join_tables
 from siloquent.schema.linked.related import add_related
 from siloquent.schema.table import PLUS, TILDE, list_tables_of
 from siloquent.schema.workspace import Workspace
 from siloquent.session.accounts import SessionAccounts
 from siloquent.session.earlier_declaration import EarlierDeclaration
-from siloquent.session.public_files import PublicFiles
+from siloquent.session.public_files import PublicFiles, list_public_files, read_public_tables
 
 if TYPE_CHECKING:
     from siloquent.data import CheckReport, PrivateTable
@@ -259,26 +259,9 @@ class WorkspaceSession(SessionAccounts):
             raise
 
     def _add_public_tables(self, schema: TableSchema) -> TableSchema:
-        """Return ``schema`` with the declared public tables that its foreign keys refer to."""
-        from siloquent.schema.public_tables.declaration import check_fits, parse_public
-
-        found = []
-        for key in schema.constraints:
-            path = self.workspace.find_public_file(key.table) if isinstance(key, ForeignKey) else None
-            if not isinstance(key, ForeignKey) or path is None:
-                continue
-            from siloquent.data.public import read_public
-
-            try:
-                declared = parse_public(path.read_text(encoding="utf-8"))
-                check_fits(schema, key, declared)
-                found.append(read_public(declared, schema.domain[key.columns[0]], self.workspace))
-            except SchemaError as wrong:
-                wrong.detail = f"public/{key.table}.toml: {wrong.detail}"
-                raise
-            except (OSError, UnicodeDecodeError):
-                raise SchemaError(f"public/{key.table}.toml cannot be read as UTF-8.") from None
-        return replace(schema, public=tuple(found)) if found else schema
+        """Return ``schema`` with the declared public tables that its foreign keys refer to, directly or not."""
+        found = read_public_tables(schema, self.workspace)
+        return replace(schema, public=found) if found else schema
 
     def _is_stale(self, name: str) -> bool:
         """Return whether a file that the declaration refers to has changed: of domains, units and public tables."""
@@ -300,9 +283,8 @@ class WorkspaceSession(SessionAccounts):
         return name not in self.list_tables() and self._find_newest_epoch(name) is not None
 
     def _list_public_files(self, schema: TableSchema) -> list[Path]:
-        """Return the declarations of the public tables that ``schema`` refers to."""
-        keys = [one.table for one in schema.constraints if isinstance(one, ForeignKey)]
-        return [path for table in keys if (path := self.workspace.find_public_file(table)) is not None]
+        """Return the declarations of the public tables that ``schema`` refers to, directly or not."""
+        return list_public_files(schema, self.workspace)
 
     def table(self, name: str) -> PrivateTable:
         """Return the private table ``name``; only measure stages can read from it, and only with a permit.

@@ -120,10 +120,14 @@ CONDITIONS = {
         "EXISTS (SELECT 1 FROM courses c WHERE c.visit = visits.visit AND c.first < c.last AND c.kind <> 'b')",
         "EXISTS (SELECT 1 FROM visits w WHERE w.patient = visits.patient AND w.age = 19)",
         "visit IN (SELECT visit FROM courses WHERE kind IS NULL)",
+        "EXISTS (SELECT 1 FROM visits w WHERE w.patient = visits.patient AND w.age > visits.age)",
+        "EXISTS (SELECT 1 FROM visits w WHERE w.patient = visits.patient AND w.age <> visits.age AND w.age < 9)",
     ],
     "courses": [
         "EXISTS (SELECT 1 FROM visits v WHERE v.visit = courses.visit AND v.age >= 10)",
         "EXISTS (SELECT 1 FROM courses d WHERE d.visit = courses.visit AND d.kind = 'c')",
+        "EXISTS (SELECT 1 FROM courses d WHERE d.visit = courses.visit AND d.kind <> courses.kind)",
+        "EXISTS (SELECT 1 FROM courses d WHERE d.visit = courses.visit AND d.first <= courses.last AND d.kind = 'a')",
     ],
 }
 NEGATED = [one for one in CONDITIONS["visits"] if one.startswith("visit IN")]
@@ -217,7 +221,8 @@ REFUSED = [
     "SELECT COUNT(*) FROM visits WHERE visit NOT IN (SELECT visit FROM courses)",
     "SELECT COUNT(*) FROM patients WHERE EXISTS (SELECT 1 FROM visits WHERE visits.age = 3)",
     "SELECT COUNT(*) FROM patients p WHERE EXISTS (SELECT 1 FROM courses c WHERE c.kind = p.kind)",
-    "SELECT COUNT(*) FROM visits v WHERE EXISTS (SELECT 1 FROM visits w WHERE w.patient = v.patient AND w.age > v.age)",
+    "SELECT COUNT(*) FROM visits v WHERE EXISTS (SELECT 1 FROM visits w WHERE w.patient = v.patient AND w.age > v.age "
+    "AND w.age <> v.age)",
     "SELECT COUNT(*) FROM patients WHERE patient IN (SELECT visit FROM courses)",
     "SELECT COUNT(*) FROM patients WHERE patient IN (SELECT patient FROM nowhere)",
     "SELECT COUNT(*) FROM patients WHERE patient IN (SELECT patient FROM visits GROUP BY patient)",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import partial, reduce
@@ -107,6 +108,7 @@ class DuckDBEngine:
         self._beside: dict[str, Streamable] = {}
         self._lock = threading.RLock()
         self._views: dict[str, exp.Query] = {}
+        self._forgotten: deque[str] = deque()
         self._parts = 1
         self._statements: dict[str, duckdb.Statement] = {}
         self._connection = duckdb.connect(":memory:", config=_build_settings(self._limits))
@@ -141,13 +143,18 @@ class DuckDBEngine:
         return dict(self._schema)
 
     @hide_failures
-    def keep(self, name: str, query: exp.Query) -> bool:
-        """Copy the rows of ``query`` into memory as relation ``name``; leave it a view if they do not fit."""
+    def keep(self, name: str, query: exp.Query, *, share: int = 4) -> bool:
+        """Copy the rows of ``query`` into memory as relation ``name``; leave it a view if they do not fit.
+
+        Args:
+            share: The part of the memory that they may take is one of so many.
+        """
         text, limits = Part().sql(query, {}), self._limits
         with self._lock:
+            self._drop_forgotten()
             self._require_rows()
             described = self._connection.execute(f"DESCRIBE {text}").fetchall()
-            kept = min(limits.kept_bytes, limits.memory_bytes // 4)  # the rest is for computations on it
+            kept = min(limits.kept_bytes, limits.memory_bytes // share)  # the rest is for computations on it
             fits = kept // max(sum(_WIDTHS.get(str(row[1]), 64) for row in described), 1)
             self._connection.execute(f"CREATE TABLE {name} AS {text} LIMIT 0")
 
@@ -162,6 +169,16 @@ class DuckDBEngine:
                 self._views[name] = query
             self._require_rows()
             return is_whole
+
+    def forget(self, name: str) -> None:
+        """Drop what was kept as relation ``name`` before the next rows are kept; never fails."""
+        self._forgotten.append(name)
+
+    def _drop_forgotten(self) -> None:
+        while self._forgotten:
+            name = self._forgotten.popleft()
+            self._views.pop(name, None)
+            self._connection.execute(f"DROP TABLE IF EXISTS {name}")
 
     @hide_failures
     def describe(self, query: exp.Query) -> pa.Schema:

@@ -6,6 +6,7 @@ without these attributes. Proof: docs/explanation/related-rows.md.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
@@ -16,13 +17,15 @@ from sqlglot import exp
 
 from siloquent.data.column_mapping import map_columns
 from siloquent.data.engines.base import IN_PART, SOURCE
-from siloquent.data.sql.formats import drop_missing
-from siloquent.data.sql.indices import SourceColumn, quote_name, read_column
+from siloquent.data.sql.formats import drop_missing, is_rewritten
+from siloquent.data.sql.indices import SourceColumn, build_int_literal, index_column, quote_name, read_column
 from siloquent.data.units.contribution_bounding import select_indexed
 from siloquent.data.units.linked_rows import OwnerStream, build_key, is_whole_type
 from siloquent.data.units.unit_rows import build_test
+from siloquent.errors import RequestError
 from siloquent.schema import TableSchema
 from siloquent.schema.related import RelatedColumn
+from siloquent.schema.unit_rows import ComparedColumns
 
 if TYPE_CHECKING:
     import numpy as np
@@ -34,6 +37,10 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 _numbers = count()
+_SHARE = 8
+"""The rows of one question may take so small a part of the memory."""
+_PLACED = "placed"
+_LOW, _HIGH, _OTHER = "low", "high", "other"
 _OWN, _USER = "own", "u"
 
 
@@ -71,6 +78,7 @@ class RelatedEngine:
     ) -> None:
         self._schema, self._engine, self._sources, self._looked_up = schema, engine, sources, tuple(looked_up)
         self._views: dict[str, exp.Query] = {}
+        self._kept: dict[str, str] = {}
         # Built before anything is charged, so that a query that cannot be built is refused free.
         own = {one.attribute.name: one for one in map_columns(schema, engine.list_columns())} if looked_up else {}
         self._keys = [self._build_keys(one, own) for one in self._looked_up]
@@ -85,7 +93,18 @@ class RelatedEngine:
         return {**{name: kind for name, kind in self._engine.list_columns().items() if name not in added}, **added}
 
     def keep(self, name: str, query: exp.Query) -> bool:
-        """Make the rows of ``query`` a relation ``name``, computed each time."""
+        """Copy the rows of ``query`` into memory as relation ``name``; if they do not fit, compute it each time.
+
+        They are let go with this object.
+        """
+        if self._looked_up:
+            kept = f"{name}_{next(_numbers)}"
+            weakref.finalize(self, self._engine.forget, kept)
+            with self._lent() as source:
+                is_kept = self._engine.keep(kept, self._place(query, source), share=_SHARE)
+            if is_kept:
+                self._kept[name] = kept
+                return True
         self._views[name] = query
         return False
 
@@ -103,17 +122,17 @@ class RelatedEngine:
 
     def aggregate(self, query: exp.Query) -> pa.Table:
         """Return the rows of a grouped count or sum of indices; their order has no meaning."""
-        with self._lent() as source:
-            return self._engine.aggregate(self._place(query, source))
+        with self._placed(query) as placed:
+            return self._engine.aggregate(placed)
 
     def map_merge(self, kernel: Kernel, merge: Merge, query: exp.Query) -> NDArray[Any]:
         """Apply ``kernel`` to every batch of the rows of ``query`` and merge the results."""
-        with self._lent() as source:
-            return self._engine.map_merge(kernel, merge, self._place(query, source))
+        with self._placed(query) as placed:
+            return self._engine.map_merge(kernel, merge, placed)
 
     def read_batches(self, query: exp.Query) -> Iterator[pa.RecordBatch]:
         """Yield the rows of ``query``, a batch at a time."""
-        with self._lent() as source, closing(self._engine.read_batches(self._place(query, source))) as batches:  # type: ignore[type-var]
+        with self._placed(query) as placed, closing(self._engine.read_batches(placed)) as batches:  # type: ignore[type-var]
             yield from batches
 
     def is_current(self) -> bool:
@@ -138,12 +157,26 @@ class RelatedEngine:
         for one in self._sources.values():
             one.engine.close()
 
+    @contextmanager
+    def _placed(self, query: exp.Query) -> Iterator[exp.Query]:
+        """Yield ``query`` over the rows with their attributes: those that are kept, or computed now."""
+        names = {node.name for node in query.find_all(exp.Table)}
+        if SOURCE not in names and not names & {*self._views}:
+            if _PLACED not in query.meta:
+                query.meta[_PLACED] = self._place(query, query)
+            yield query.meta[_PLACED]
+            return
+        with self._lent() as source:
+            yield self._place(query, source)
+
     def _place(self, query: exp.Query, source: exp.Query) -> exp.Query:
         """Return ``query`` over the rows with their attributes."""
 
         def place(node: exp.Expr) -> exp.Expr:
             if isinstance(node, exp.Table) and node.name in self._views:
                 return self._views[node.name].subquery(node.name).transform(place)
+            if isinstance(node, exp.Table) and node.name in self._kept:
+                return exp.to_table(self._kept[node.name])
             if isinstance(node, exp.Table) and node.name == SOURCE:
                 return source.subquery(SOURCE)
             return node
@@ -157,9 +190,16 @@ class RelatedEngine:
         lent: list[str] = []
         names = self._list_names()
         shown: list[exp.Expr] = [quote_name(name, _OWN) for name in self._engine.list_columns() if name not in names]
-        query = exp.select(*shown).from_(exp.to_table(SOURCE).as_(_OWN))
+        read = [
+            exp.alias_(one.own_read, one.own.read_name, quoted=True)
+            for one in self._keys
+            if one.own is not None and one.own_read is not None
+        ]
+        rows = exp.select(exp.Star(), *dict.fromkeys(read)).from_(exp.to_table(SOURCE))
+        query = exp.select(*shown).from_(rows.subquery(_OWN) if read else exp.to_table(SOURCE).as_(_OWN))
         try:
-            for one, (keys, stream) in zip(self._looked_up, self._keys, strict=True):
+            for one, looked_up in zip(self._looked_up, self._keys, strict=True):
+                keys, stream = looked_up.keys, looked_up.stream
                 name = f"related_{next(_numbers)}"
                 self._engine.lend_rows(name, stream)
                 lent.append(name)
@@ -167,7 +207,9 @@ class RelatedEngine:
                     exp.EQ(this=key.copy(), expression=quote_name(_name_key(place), name))
                     for place, key in enumerate(keys)
                 ]
-                met = exp.not_(exp.Is(this=quote_name(_name_key(0), name), expression=exp.Null()))
+                met: exp.Expr = exp.not_(exp.Is(this=quote_name(_name_key(0), name), expression=exp.Null()))
+                if one.compared is not None and looked_up.own is not None:
+                    met = exp.and_(met, _compare(one.compared, looked_up.own, name))
                 query = query.join(exp.to_table(name), on=exp.and_(*same), join_type="LEFT")
                 query = query.select(exp.alias_(met, one.attribute.name, quoted=True))
             yield query
@@ -178,8 +220,12 @@ class RelatedEngine:
     def _list_names(self) -> set[str]:
         return {one.attribute.name for one in self._looked_up}
 
-    def _build_keys(self, column: RelatedColumn, own: Mapping[str, SourceColumn]) -> tuple[list[exp.Expr], OwnerStream]:
-        """Return the keys of a row of ``own``, the unit first, and the stream of those that are looked up."""
+    def _build_keys(self, column: RelatedColumn, own: Mapping[str, SourceColumn]) -> _LookedUp:
+        """Return the keys of a row of ``own``, the unit first, and the stream of those that are looked up.
+
+        Raises:
+            RequestError: an attribute that is compared is not one whose values are read as they are stored.
+        """
         source = self._sources[column.table]
         theirs, types, columns = source.columns, source.engine.list_columns(), self._engine.list_columns()
         pairs = list_pairs(column, self._schema, source.schema)
@@ -194,7 +240,17 @@ class RelatedEngine:
         for one in theirs.values():
             if one.lookup:
                 source.engine.look_up(one.lookup, one.attribute.values)
-        return keys, OwnerStream(source.engine, query, source.engine.describe(query))
+        stream = OwnerStream(source.engine, query, source.engine.describe(query))
+        if column.compared is None:
+            return _LookedUp(keys, stream)
+        left = own[column.compared.left]
+        if left.lookup or is_rewritten(left):
+            raise RequestError(
+                f"{left.attribute.name!r} has too long a list of values, or too special a format, to be compared in "
+                "EXISTS.",
+                fix="store it as a whole number",
+            )
+        return _LookedUp(keys, stream, left, drop_missing(left, read_column(left)))
 
 
 def list_pairs(column: RelatedColumn, schema: TableSchema, other: TableSchema) -> list[tuple[str, str]]:
@@ -207,14 +263,56 @@ def select_keys(
 ) -> exp.Select:
     """Return the distinct keys of the rows that pass the test of ``column``, the unit first."""
     used = [theirs[name] for name in (column.test.attributes if column.test is not None else ())]
+    other = None if column.compared is None else theirs[column.compared.right]
+    if other is not None:
+        used.append(other)
     placed = select_indexed([*dict.fromkeys((*keys, *used))], user=keys[0]).subquery("placed")
     known: list[exp.Expr] = [exp.Anonymous(this=IN_PART, expressions=[quote_name(_USER)])]
     if column.test is not None:
         known.append(build_test(column.test, theirs.__getitem__))
-    rows = exp.select(*shown).from_(placed).where(*known)
     names = [quote_name(one.alias) for one in shown]
     met = [exp.not_(exp.Is(this=name.copy(), expression=exp.Null())) for name in names]
+    if other is not None:
+        known.append(_is_value(quote_name(other.index_name), other))
+        shown = [*shown, exp.alias_(exp.cast(quote_name(other.index_name), "BIGINT"), _OTHER)]
+    rows = exp.select(*shown).from_(placed).where(*known)
+    if other is not None:  # any row compares as asked if the least or the largest does
+        ends = [exp.alias_(kind(this=exp.column(_OTHER)), name) for kind, name in ((exp.Min, _LOW), (exp.Max, _HIGH))]
+        return exp.select(*names, *ends).from_(rows.subquery("keys")).where(*met).group_by(*names)
     return exp.select(*names).distinct().from_(rows.subquery("keys")).where(*met)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _LookedUp:
+    """The keys of a row, and the stream of those that are looked up.
+
+    ``own``: the column that is compared with theirs, and ``own_read`` as what it is read.
+    """
+
+    keys: list[exp.Expr]
+    stream: OwnerStream
+    own: SourceColumn | None = None
+    own_read: exp.Expr | None = None
+
+
+def _is_value(place: exp.Expr, column: SourceColumn) -> exp.Expr:
+    return exp.and_(
+        exp.GTE(this=place, expression=build_int_literal(0)),
+        exp.LT(this=place.copy(), expression=build_int_literal(column.attribute.steps)),
+    )
+
+
+def _compare(compared: ComparedColumns, own: SourceColumn, name: str) -> exp.Expr:
+    """Return whether a row compares as asked with the least or the largest of the rows that have its keys."""
+    place = _qualify(exp.Paren(this=index_column(own)))
+    moved = exp.Add(this=exp.cast(place, "BIGINT"), expression=exp.Paren(this=build_int_literal(compared.offset)))
+    low, high = quote_name(_LOW, name), quote_name(_HIGH, name)
+    ends = {"<": [high], "<=": [high], ">": [low], ">=": [low]}.get(compared.op, [low, high])
+    kinds: dict[str, type[exp.Binary]] = {
+        "!=": exp.NEQ, "<": exp.LT, "<=": exp.LTE, ">": exp.GT, ">=": exp.GTE
+    }  # fmt: skip
+    found = [kinds[compared.op](this=exp.Paren(this=moved.copy()), expression=end) for end in ends]
+    return exp.and_(_is_value(place.copy(), own), exp.or_(*found))
 
 
 def _qualify(value: exp.Expr) -> exp.Expr:

@@ -13,8 +13,28 @@ if TYPE_CHECKING:
     from siloquent.schema import TableSchema
 
 
+MAX_KEPT = 2
+"""The questions with conditions on other tables whose rows are kept."""
+
+
+def relate(schema: TableSchema, table: PrivateTable) -> PrivateTable:
+    """Return the rows of ``table`` with the attributes that ``schema`` looks up. Reads nothing.
+
+    Those of the newest questions are kept with their rows.
+
+    Args:
+        schema: That of a plan for ``table``, with ``looked_up``.
+    """
+    with table._lock:
+        found = table._related.pop(schema.domain.relation, None) or RelatedTable(schema, table)
+        table._related[schema.domain.relation] = found
+        while len(table._related) > MAX_KEPT:
+            del table._related[next(iter(table._related))]
+    return found
+
+
 class RelatedTable(PrivateTable):
-    """The rows of ``table`` with the attributes that ``schema`` looks up, computed anew for each measurement.
+    """The rows of ``table`` with the attributes that ``schema`` looks up; they are kept once measured, if they fit.
 
     Its exact numbers need permits of the table's account, as the table's own do. Nothing is read when it is made.
     """

@@ -45,9 +45,9 @@ def choose_rows(plan: Plan, table: PrivateTable) -> PrivateTable:
     With conditions on related tables, the rows have their attributes.
     """
     if plan.schema.looked_up:
-        from siloquent.data.units.related_table import RelatedTable
+        from siloquent.data.units.related_table import relate
 
-        table = RelatedTable(plan.schema, table)
+        table = relate(plan.schema, table)
     if plan.schema.grouped is None:
         return table
     from siloquent.data.units.unit_table import UnitTable

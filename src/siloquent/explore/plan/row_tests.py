@@ -54,13 +54,13 @@ def _compare_columns(test: Predicate, schema: TableSchema) -> ComparedColumns | 
     if not (isinstance(test, Compare) and isinstance(test.left, Column) and isinstance(test.right, Column)):
         return None
     left, right = schema.domain[test.left.name], schema.domain[test.right.name]
-    offset = _count_steps_between(left, right)
+    offset = count_steps_between(left, right)
     if left is right or offset is None or left.size * right.size <= MAX_CELLS:
         return None
     return ComparedColumns(left.name, test.op, right.name, offset)
 
 
-def _count_steps_between(left: Attribute, right: Attribute) -> int | None:
+def count_steps_between(left: Attribute, right: Attribute) -> int | None:
     """Count the steps from the first value of ``right`` to that of ``left``; None if these are on other grids."""
     if not (left.grid == right.grid and left.is_countable and right.is_countable):
         return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from siloquent.errors import RequestError
-from siloquent.explore.spec.predicate import Column, Compare, Predicate, Value, check_name
+from siloquent.explore.spec.predicate import Column, Compare, CompareOp, Predicate, Value, check_name
 from siloquent.explore.spec.rewriting.normal_form import normalize_predicate
 
 MAX_RELATED = 16
@@ -18,7 +18,8 @@ class Related:
 
     ``name``: the boolean attribute that the query's conditions compare with TRUE. ``on``: the pairs of an attribute of
     the query's own rows and one of ``table`` that are equal. ``where``: the condition on the rows of ``table``.
-    ``listed``: it was written with IN.
+    ``listed``: it was written with IN. ``compared``: an attribute of the query's own rows, the comparison, and the
+    attribute of ``table`` that it is compared with; at most one such triple.
     """
 
     name: str
@@ -26,13 +27,20 @@ class Related:
     on: tuple[tuple[str, str], ...]
     where: Predicate | None = None
     listed: bool = False
+    compared: tuple[tuple[str, CompareOp, str], ...] = ()
 
     def __post_init__(self) -> None:
         check_name(self.name, "attribute")
         check_name(self.table, "table")
-        for own, other in self.on:
+        for own, other in (*self.on, *((own, other) for own, _, other in self.compared)):
             check_name(own, "attribute")
             check_name(other, "attribute")
+        if len(self.compared) > 1:
+            raise RequestError(
+                "A subquery of EXISTS compares at most one of its columns with a column of the query, besides those "
+                "that tie it.",
+                fix="leave the other comparisons out",
+            )
         if self.where is not None:
             object.__setattr__(self, "where", normalize_predicate(self.where))
         if len(self.on) > MAX_PAIRS:
@@ -41,7 +49,9 @@ class Related:
     @property
     def is_own(self) -> bool:
         """Whether it is met by each row itself that has a value in the columns: they are looked up in themselves."""
-        return bool(self.on) and self.where is None and all(own == other for own, other in self.on)
+        return (
+            bool(self.on) and self.where is None and not self.compared and all(own == other for own, other in self.on)
+        )
 
     @property
     def test(self) -> Compare:

@@ -74,8 +74,8 @@ def _list_public(joined: TableSchema, tables: Sequence[TableSchema]) -> tuple[Pu
     found = {
         one.name: one
         for table in tables
-        for one in table.public
-        if any(attribute is table.domain[one.key] for attribute in joined.domain)
+        for one in sorted(table.public, key=lambda one: one.via is None)
+        if one.via is not None or any(attribute is table.domain[one.key] for attribute in joined.domain)
     }
     return tuple(found.values())
 

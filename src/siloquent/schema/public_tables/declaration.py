@@ -12,25 +12,29 @@ from typing import Any
 
 from siloquent.errors import SchemaError, UnknownName
 from siloquent.schema.attribute import Attribute
-from siloquent.schema.build import parse_attributes
+from siloquent.schema.build import parse_attributes, parse_constraints
 from siloquent.schema.constraints import ForeignKey
 from siloquent.schema.files.toml import quote_short, read_toml
 from siloquent.schema.formats.reading import PLAIN_READING, Reading, parse_reading
 from siloquent.schema.table import TableSchema
 
-_KEYS = {"format", "name", "key", "source", "reading", "attribute"}
+_KEYS = {"format", "name", "key", "source", "reading", "attribute", "constraint"}
 _EXAMPLE = 'format = 1, name = "wards", key = "ward", source = "csv:data/wards.csv", attribute = [{ ... }]'
 
 
 @dataclass(frozen=True, slots=True)
 class PublicFile:
-    """The contents of ``public/NAME.toml``: the location and form of the rows, the key column and the other columns."""
+    """The contents of ``public/NAME.toml``: the location and form of the rows, the key column and the other columns.
+
+    ``references``: the foreign keys to further public tables.
+    """
 
     name: str
     key: str
     source: str
     attributes: tuple[Attribute, ...]
     reading: Reading = PLAIN_READING
+    references: tuple[ForeignKey, ...] = ()
 
 
 def parse_public(text: str) -> PublicFile:
@@ -62,7 +66,26 @@ def parse_public(text: str) -> PublicFile:
             raise SchemaError(f"The key {key!r} must be declared only in the private table.", fix="remove it here")
     reading = parse_reading(raw.get("reading", {}), [key, *(attribute.name for attribute in attributes)])
     reading.check_kind(source.partition(":")[0])
-    return PublicFile(name, key, source, attributes, reading)
+    return PublicFile(name, key, source, attributes, reading, _parse_references(raw, name, attributes))
+
+
+def _parse_references(raw: Mapping[str, Any], name: str, attributes: tuple[Attribute, ...]) -> tuple[ForeignKey, ...]:
+    """Parse the foreign keys of a public table to further ones, each of one attribute.
+
+    Raises:
+        SchemaError: a constraint is of another kind, or an attribute is not declared.
+    """
+    found = parse_constraints(raw["constraint"]) if "constraint" in raw else ()
+    names = [one.name for one in attributes]
+    for one in found:
+        if not isinstance(one, ForeignKey) or len(one.columns) != 1 or len(one.referenced) != 1:
+            raise SchemaError(
+                f"The constraints of the public table {name!r} are foreign keys of one attribute to public tables.",
+                fix='constraint = [{ kind = "foreign_key", columns = ["region"], references = "regions(region)" }]',
+            )
+        if one.columns[0] not in names:
+            raise UnknownName("attribute", one.columns[0][:60], names)
+    return tuple(one for one in found if isinstance(one, ForeignKey))
 
 
 def check_fits(schema: TableSchema, key: ForeignKey, declared: PublicFile) -> None:
@@ -71,12 +94,7 @@ def check_fits(schema: TableSchema, key: ForeignKey, declared: PublicFile) -> No
     Raises:
         SchemaError: the names of tables and keys differ, or two attributes would have the same name.
     """
-    if declared.name != key.table or (declared.key,) != key.referenced or len(key.columns) != 1:
-        raise SchemaError(
-            f"It declares {declared.name}({declared.key}), and {schema.name!r} refers to "
-            f"{key.table}({', '.join(key.referenced)}).",
-            fix="name the same table and key in both files",
-        )
+    check_refers(schema.name, key, declared)
     own = {name.casefold() for name in schema.domain.names}
     for attribute in declared.attributes:
         if attribute.name.casefold() in own:
@@ -84,6 +102,20 @@ def check_fits(schema: TableSchema, key: ForeignKey, declared: PublicFile) -> No
                 f"{attribute.name!r} is an attribute of {schema.name!r} and of the public table {declared.name!r}.",
                 fix=f"give it another name in public/{declared.name}.toml and in its file",
             )
+
+
+def check_refers(name: str, key: ForeignKey, declared: PublicFile) -> None:
+    """Refuse a public table that the foreign key of the table ``name`` does not refer to.
+
+    Raises:
+        SchemaError: the names of tables and keys differ.
+    """
+    if declared.name != key.table or (declared.key,) != key.referenced or len(key.columns) != 1:
+        raise SchemaError(
+            f"It declares {declared.name}({declared.key}), and {name!r} refers to "
+            f"{key.table}({', '.join(key.referenced)}).",
+            fix="name the same table and key in both files",
+        )
 
 
 def _require_text(raw: Mapping[str, Any], key: str) -> str:

@@ -34,6 +34,24 @@ def join_public(schema: TableSchema, joins: Sequence[PublicJoin]) -> list[Public
         RequestError: a table is not one that ``schema`` refers to, or is joined on a column that has other values than
             its key.
     """
+    place = (id(schema.public), schema.domain.names, tuple(joins))
+    known = _kept.get(place)
+    if known is not None and known[0] is schema.public:
+        return list(known[1])
+    found = _join(schema, joins)
+    while len(_kept) >= _MOST_KEPT:
+        _kept.pop(next(iter(_kept)), None)
+    _kept[place] = (schema.public, tuple(found))
+    return found
+
+
+_MOST_KEPT = 32
+_kept: dict[object, tuple[object, tuple[PublicTable, ...]]] = {}
+"""The joins of public tables of the newest questions: a key may have 10^6 values, and each question joins several
+times."""
+
+
+def _join(schema: TableSchema, joins: Sequence[PublicJoin]) -> list[PublicTable]:
     loaded = [_find(schema, one) for one in joins]
     taken = [name.casefold() for name in schema.domain.names]
     taken += [column.attribute.name.casefold() for one in loaded for column in one.columns]
@@ -47,7 +65,7 @@ def join_public(schema: TableSchema, joins: Sequence[PublicJoin]) -> list[Public
             shown = name if taken.count(name.casefold()) == 1 else f"{join.name}.{name}"
             reached = tuple(column.places[place] if place >= 0 else -1 for place in places)
             columns.append(PublicColumn(replace(column.attribute, name=shown), reached))
-        found.append(PublicTable(join.name, root, tuple(known), tuple(columns)))
+        found.append(PublicTable(join.name, root, tuple(known), tuple(columns), table.own_key or table.key))
     return found
 
 
@@ -65,7 +83,7 @@ def _lead(
     schema: TableSchema, join: PublicJoin, table: PublicTable, found: Sequence[PublicTable]
 ) -> tuple[str, list[int]]:
     """Return the private attribute that leads to the rows of ``table``, and the key's cell for each of its cells."""
-    key = schema.domain[table.key]
+    key = table.via or schema.domain[table.key]
     for one in found:
         column = one.column(join.own)
         if column is not None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 
 from siloquent.schema.attribute import Attribute
 
@@ -16,16 +17,22 @@ class PublicColumn:
     places: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class PublicTable:
-    """A loaded public table, indexed by the private table's ``key``. ``known``: the key values with a row."""
+    """A loaded public table, indexed by the private table's ``key``. ``known``: the key values with a row.
+
+    ``own_key``: the name of the key in the public table. ``via``: the attribute of another public table that ``key``
+    is, if that table refers to this one and the private table does not.
+    """
 
     name: str
     key: str
     known: tuple[bool, ...]
     columns: tuple[PublicColumn, ...]
+    own_key: str = field(default="", repr=False)
+    via: Attribute | None = field(default=None, repr=False)
 
-    @property
+    @cached_property
     def digest(self) -> str:
         """SHA-256 of the contents; different rows make different queries."""
         return hashlib.sha256(repr((self.name, self.key, self.known, self.columns)).encode()).hexdigest()

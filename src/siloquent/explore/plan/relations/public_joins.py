@@ -33,7 +33,7 @@ def find_public_table(query: Query, schema: TableSchema) -> PublicTable | None:
     if join is None:
         return None
     for table in schema.public:
-        if table.name == join.table and schema.domain[join.key].name == table.key:
+        if table.name == join.table and table.via is None and schema.domain[join.key].name == table.key:
             return table
     declared = [one for one in schema.constraints if isinstance(one, ForeignKey) and one.table == join.table]
     if declared and join.table in {table.name for table in schema.public}:
@@ -125,7 +125,7 @@ def _refuse_unjoined(schema: TableSchema) -> Callable[[Column], Column]:
 
     def same(column: Column) -> Column:
         for public in schema.public if column.name.casefold() not in own else ():
-            if public.column(column.name) is not None:
+            if public.via is None and public.column(column.name) is not None:
                 join = f"JOIN {quote_name(public.name)} USING ({quote_name(public.key)})"
                 raise UnknownName(
                     "attribute",

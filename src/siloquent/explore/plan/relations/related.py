@@ -9,13 +9,15 @@ import hashlib
 from dataclasses import replace
 
 from siloquent.errors import RequestError
-from siloquent.explore.plan.row_tests import compile_test, require_few_pieces
+from siloquent.explore.plan.row_tests import compile_test, count_steps_between, require_few_pieces
 from siloquent.explore.spec.language.refusals import quote_name
+from siloquent.explore.spec.predicate import CompareOp
 from siloquent.explore.spec.query import Query
 from siloquent.explore.spec.related import Related
 from siloquent.explore.spec.rewriting.canonical import build_document
 from siloquent.schema import Attribute, Domain, TableSchema
 from siloquent.schema.related import RelatedColumn
+from siloquent.schema.unit_rows import ComparedColumns
 
 
 def relate_rows(query: Query, schema: TableSchema) -> TableSchema:
@@ -49,7 +51,27 @@ def _build_column(related: Related, schema: TableSchema) -> RelatedColumn:
         )
     on = tuple(pair for pair in related.on if not is_unit_pair(pair, schema, other))
     test = compile_test(related.where, other, "a subquery of EXISTS or IN")
-    return RelatedColumn(Attribute(related.name, "boolean", null="drop"), other.name, on, test)
+    compared = next((_compare(*one, schema, other) for one in related.compared), None)
+    return RelatedColumn(Attribute(related.name, "boolean", null="drop"), other.name, on, test, compared)
+
+
+def _compare(own: str, op: CompareOp, theirs: str, schema: TableSchema, other: TableSchema) -> ComparedColumns:
+    """Return the comparison of an attribute of the rows with one of the table that is looked up.
+
+    Raises:
+        UnknownName: an attribute is not declared. RequestError: they are not comparable cell by cell.
+    """
+    left, right = schema.domain[own], other.domain[theirs]
+    offset = count_steps_between(left, right)
+    if left.kind == right.kind == "category" and left.values == right.values and op in ("=", "!="):
+        offset = 0
+    if offset is None or left.function or right.function:
+        raise RequestError(
+            f"{left.name!r} of {schema.name} and {right.name!r} of {other.name} are not numbers or dates of one grid, "
+            "nor categories with the same values compared by <>.",
+            fix="compare attributes that are declared alike",
+        )
+    return ComparedColumns(left.name, op, right.name, offset)
 
 
 def is_unit_pair(pair: tuple[str, str], schema: TableSchema, other: TableSchema) -> bool:

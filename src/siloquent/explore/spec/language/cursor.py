@@ -130,9 +130,14 @@ class Cursor:
             return before
         tables = [table.casefold() for table, _ in found]
         is_relation = len(found) > 1 and any(PLUS in table for table in tables)  # of joined tables
-        if len(found) > MAX_PAIR or len(set(tables)) < len(tables) or is_relation:
+        is_mixed = sum(table in self.linked for table in tables) == 1 and not self._names_keys()
+        if len(found) > MAX_PAIR or len(set(tables)) < len(tables) or is_relation or (len(found) == 2 and is_mixed):
             self.called = {name.casefold(): name for table, name in found if table.casefold() not in self.linked}
         return before
+
+    def _names_keys(self) -> bool:
+        """Return whether the text names the keys of joins by USING."""
+        return any(token.word == "USING" for token in self._tokens[self._place :])
 
     def has_in_item(self, words: Collection[str]) -> bool:
         """Return whether a function named by one of ``words`` is called in the item of a list that begins here."""

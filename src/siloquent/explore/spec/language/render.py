@@ -35,6 +35,7 @@ from siloquent.explore.spec.promises import DEFAULT_BETA, Accuracy, Bound, Promi
 from siloquent.explore.spec.query import EVERY_ROW, Cube, GroupBy, Item, Predicates, Query, Ranges, Workload
 from siloquent.explore.spec.related import Related, name_related
 from siloquent.explore.spec.rewriting.name_resolution import list_related, substitute_columns
+from siloquent.explore.spec.rewriting.normal_form import FLIPPED
 from siloquent.schema.table import TILDE
 
 
@@ -122,6 +123,10 @@ def _render_related(related: Related, table: str) -> str:
     alias = "other" if related.table == table else related.table
     name = inner if alias == related.table else f"{inner} AS {alias}"
     tied = [f"{render_name(alias)}.{render_name(other)} = {outer}.{render_name(own)}" for own, other in related.on]
+    tied += [
+        f"{render_name(alias)}.{render_name(other)} {FLIPPED[op]} {outer}.{render_name(own)}"
+        for own, op, other in related.compared
+    ]
     text = "" if related.where is None else render_predicate(related.where)
     where = [*tied, *([f"({text})" if tied and isinstance(related.where, Or) else text] if text else [])]
     return f"EXISTS (SELECT * FROM {name} WHERE {' AND '.join(where)})"

@@ -58,7 +58,7 @@ _LATER = frozenset(
     (
         *("others", "join", "more", "at_least", "of", "presentation", "renamed", "order", "limit", "offset"),
         *("descending", "nulls_first", "test", "shown", "kept", "groups_each", "computed", "hidden"),
-        *("default_share", "sets", "joins", "on", "per_unit", "related", "is_outer", "publics"),
+        *("default_share", "sets", "joins", "on", "per_unit", "related", "is_outer", "publics", "compared"),
     )
 )
 """Fields added after the first ledgers."""

@@ -125,7 +125,8 @@ def _resolve_related(related: Related, schema: TableSchema) -> Related:
 
     on = tuple((declared(own, schema), declared(theirs, other)) for own, theirs in related.on)
     where = None if related.where is None else resolve_predicate(related.where, other)
-    return replace(related, table=other.name, on=on, where=where)
+    compared = tuple((declared(own, schema), op, declared(theirs, other)) for own, op, theirs in related.compared)
+    return replace(related, table=other.name, on=on, where=where, compared=compared)
 
 
 def resolve_predicate(predicate: Predicate, schema: TableSchema) -> Predicate:

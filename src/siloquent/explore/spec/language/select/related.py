@@ -7,19 +7,21 @@ from collections.abc import Callable, Sequence
 from siloquent.explore.spec.language.cursor import Cursor
 from siloquent.explore.spec.language.marks import MARK
 from siloquent.explore.spec.language.refusals import CLAUSES, LIMITS, WHY_NOT, Refusal
-from siloquent.explore.spec.predicate import And, Column, Compare, Expression, Predicate
+from siloquent.explore.spec.predicate import And, Column, Compare, CompareOp, Expression, Predicate
 from siloquent.explore.spec.related import MAX_RELATED, Related, name_related
 from siloquent.explore.spec.rewriting.name_resolution import substitute_columns
+from siloquent.explore.spec.rewriting.normal_form import FLIPPED
 
 ReadPredicate = Callable[[Cursor], Predicate]
+Compared = tuple[str, CompareOp, str]
 _FORM = Refusal(
     "A subquery in a condition chooses rows of one table: EXISTS (SELECT * FROM table WHERE ...), or IN (SELECT column "
     "FROM table WHERE ...).",
     "write the condition with AND, OR and NOT over attributes",
 )
 _COMPARED = Refusal(
-    "A subquery of EXISTS is tied to the query's rows by equal columns only: those that name the person, or those of "
-    "their link.",
+    "A subquery of EXISTS is tied to the query's rows by equal columns: those that name the person, or those of their "
+    "link; one more column of the query may be compared with one of the subquery.",
     "compare other columns with constants",
 )
 _CLAUSES = (*(clause.split()[0] for clause in CLAUSES), *LIMITS, "ON", "JOIN")
@@ -62,15 +64,16 @@ def _read_subquery(cursor: Cursor, read_predicate: ReadPredicate, own: str | Non
     parts = _read_where(cursor, read_predicate)
     if not cursor.is_at(")"):
         raise cursor.build_refusal(_FORM)
-    pairs, rest, outer = _tie(cursor, parts, {name.casefold()})
+    pairs, compared, rest, outer = _tie(cursor, parts, {name.casefold()})
     # Names of the query's own tables are checked with its others; those of the subquery's are known here.
     cursor.qualifiers[before:] = [one for one in cursor.qualifiers[before:] if one.text.casefold() in outer]
     cursor.leave_parenthesis()
     on = (*([] if own is None else [(own, selected)]), *pairs)
     where = And(tuple(rest)) if len(rest) > 1 else next(iter(rest), None)
-    same = next((one for one in cursor.related if (one.table, one.on, one.where) == (table, on, where)), None)
+    asked = (table, on, where, compared)
+    same = next((one for one in cursor.related if (one.table, one.on, one.where, one.compared) == asked), None)
     if same is None or same.listed != (own is not None):
-        same = Related(name_related(len(cursor.related)), table, on, where, own is not None)
+        same = Related(name_related(len(cursor.related)), table, on, where, own is not None, compared)
         cursor.related.append(same)
     return same.test
 
@@ -99,12 +102,13 @@ def _read_where(cursor: Cursor, read_predicate: ReadPredicate) -> Sequence[Predi
 
 def _tie(
     cursor: Cursor, parts: Sequence[Predicate], inner: set[str]
-) -> tuple[list[tuple[str, str]], list[Predicate], set[str]]:
-    """Split conditions into the pairs of columns that tie the subquery to the query's rows, and those on its own.
+) -> tuple[list[tuple[str, str]], tuple[Compared, ...], list[Predicate], set[str]]:
+    """Split conditions: pairs of columns that tie the subquery to the query's rows, comparisons of others, its own.
 
     Also returns the names before outer columns, in lower case.
     """
     pairs: list[tuple[str, str]] = []
+    compared: list[Compared] = []
     rest: list[Predicate] = []
     outer: set[str] = set()
     for part in parts:
@@ -122,12 +126,17 @@ def _tie(
         outer |= {before for before in befores if before not in inner}
         if not (
             isinstance(part, Compare)
-            and part.op == "="
             and isinstance(bare.left, Column)
             and isinstance(bare.right, Column)
             and any(before in inner or not before for before in befores)
         ):
             raise cursor.build_refusal(_COMPARED)
         left, right = bare.left.name, bare.right.name
-        pairs.append((left, right) if befores[0] and befores[0] not in inner else (right, left))
-    return pairs, rest, outer - {""}
+        is_own_first = bool(befores[0]) and befores[0] not in inner
+        if part.op == "=":
+            pairs.append((left, right) if is_own_first else (right, left))
+        else:
+            compared.append((left, part.op, right) if is_own_first else (right, FLIPPED[part.op], left))
+    if len(compared) > 1:
+        raise cursor.build_refusal(_COMPARED)
+    return pairs, tuple(compared), rest, outer - {""}
