@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 
 import siloquent as sq
-from siloquent.charge import Charge, build_guarantee, compute_charged_amount, require_planned, run_once
+from siloquent.charge import Charge, require_planned, run_once
 from siloquent.errors import BudgetExceeded, DataError, KeyReused, NotAllowed, RequestError, SchemaError
 from siloquent.ledger import Permit, SettledAnswer
 from siloquent.privacy import Cost, DiscreteLaplace, Event
+from siloquent.releases.guarantees import build_guarantee, compute_charged_amount
 from siloquent.schema import TableSchema
 from siloquent.session import WorkspaceSession, create_workspace, open_workspace_ledger
 from unit.explore.plan.tables import table

@@ -13,7 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from siloquent.api import Session
-from siloquent.charge import build_guarantee, build_provenance
 from siloquent.documents.prices.plans import price_words
 from siloquent.ledger import MemoryLedger, Permit, SettledAnswer
 from siloquent.privacy import (
@@ -26,6 +25,7 @@ from siloquent.privacy import (
     format_digits,
 )
 from siloquent.releases import guarantee_to_dict
+from siloquent.releases.guarantees import build_guarantee, build_provenance
 from siloquent.schema import TableSchema
 from siloquent.schema.build import parse_schema
 from siloquent.schema.workspace import Workspace

@@ -8,7 +8,7 @@ from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING
 
-from siloquent.charge import RESERVED, Charge, EarlierFile, PreparedRelease, build_guarantee, build_provenance
+from siloquent.charge import RESERVED, Charge, EarlierFile, PreparedRelease
 from siloquent.discover.kept import DOMAIN, compute_digests, find_lost_release, load_declaration
 from siloquent.discover.measure import measure
 from siloquent.discover.plan import KeysPlan, plan, restore_plan
@@ -26,6 +26,7 @@ from siloquent.fixes import FixLike, build_fix, run
 from siloquent.ledger import SettledAnswer
 from siloquent.privacy import ATTO, ThresholdedGaussian, format_digits, get_accountant
 from siloquent.privacy.budget import Budget
+from siloquent.releases.guarantees import build_guarantee, build_provenance
 from siloquent.schema.domains import get_domain_file, holds_release, write_domain
 
 if TYPE_CHECKING:

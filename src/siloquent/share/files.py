@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from siloquent.charge import build_provenance
 from siloquent.charts.text import NULL
 from siloquent.releases import KeptMeasurement, Manifest, ReleaseFile, keep_measurement
 from siloquent.releases.codec import FolderCodec
+from siloquent.releases.guarantees import build_provenance
 from siloquent.releases.provenance import Provenance, read_at_most, read_checked
 from siloquent.share.spec.encoding import build_encoding, list_bin_names
 from siloquent.share.spec.layout import Layout

@@ -7,9 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from siloquent.charge import build_provenance
 from siloquent.releases import KeptMeasurement, Manifest, ReleaseFile, keep_measurement
 from siloquent.releases.codec import FolderCodec
+from siloquent.releases.guarantees import build_provenance
 from siloquent.releases.provenance import Provenance, read_checked
 from siloquent.sketch.sketch import Sketch, decode_sketch
 from siloquent.version import VERSION

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from siloquent.charge import build_guarantee
 from siloquent.errors import ReleaseError, SiloquentError
 from siloquent.fixes import run
 from siloquent.foreign import load_json
@@ -18,6 +17,7 @@ from siloquent.maths.graphical.tree import Clique, JunctionTree
 from siloquent.releases import KeptMeasurement, Manifest, ReleaseFile, guarantee_to_dict
 from siloquent.releases.arrays import pack, unpack
 from siloquent.releases.codec import FolderCodec
+from siloquent.releases.guarantees import build_guarantee
 from siloquent.releases.kept import FileTest, has_same_arrays, is_near, walk_leaves
 from siloquent.releases.provenance import read_checked
 from siloquent.synth.engines import Learner, Model, build_model, plan, rebuild_learner

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from siloquent.charge import build_guarantee, compute_charged_amount
 from siloquent.explore.estimate.composite import ReleasedPart, combine
 from siloquent.explore.estimate.presentation import present
 from siloquent.explore.estimate.progress import QueryProgress
@@ -19,6 +18,7 @@ from siloquent.explore.spec.promises import Accuracy
 from siloquent.explore.spec.stored_measurement import describe_changed
 from siloquent.ledger import SettledAnswer
 from siloquent.privacy import Cost, get_accountant
+from siloquent.releases.guarantees import build_guarantee, compute_charged_amount
 from siloquent.schema import TableSchema
 
 
