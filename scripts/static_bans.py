@@ -50,6 +50,7 @@ OWN_BYTES = {
     "data/sources/text/csv.py", "data/sources/text/lines.py", "data/sources/text/packed.py",
     "data/sources/milliseconds.py", "data/sources/postgres.py",
 }  # fmt: skip
+MOST_MODULES = 15  # of a folder; more are read as a list, not as an order
 TORCH_NOISE = {"torch.normal", "torch.rand", "torch.randn", "torch.randint", "torch.bernoulli", "torch.manual_seed"}
 ROW_METHODS = {"count_by_cell", "sum_by_cell", "fold", "read_rows", "open_for_owner"}
 BROAD = {"Exception", "BaseException"}
@@ -265,6 +266,22 @@ def scan_package(package: Path) -> list[Finding]:
     return found
 
 
+def scan_layout(package: Path) -> Iterator[Finding]:
+    """Folders with too many modules of their own, and public classes that share a name."""
+    homes: dict[str, str] = {}
+    for folder in sorted({file.parent for file in package.rglob("*.py")}):
+        modules = sorted(file for file in folder.glob("*.py") if file.name != "__init__.py")
+        if len(modules) > MOST_MODULES:
+            path = folder.relative_to(package).as_posix()
+            yield Finding(path, 0, f"{len(modules)} modules in one folder; the most is {MOST_MODULES}")
+        for file in modules:
+            path = file.relative_to(package).as_posix()
+            classes = (node for node in ast.parse(file.read_text("utf-8")).body if isinstance(node, ast.ClassDef))
+            for node in classes:
+                if not node.name.startswith("_") and (home := homes.setdefault(node.name, path)) != path:
+                    yield Finding(path, node.lineno, f"class {node.name} has the name of another one in {home}")
+
+
 def scan_text(root: Path, files: Iterable[Path]) -> list[Finding]:
     """Paths of one machine and hosts of package indexes: the tree must mean the same everywhere."""
     found: list[Finding] = []
@@ -285,7 +302,8 @@ def tracked(root: Path) -> list[Path]:
 
 def main() -> int:
     """Print every finding; 1 if there is one."""
-    found = scan_package(ROOT / "src" / "siloquent") + scan_text(ROOT, tracked(ROOT))
+    package = ROOT / "src" / "siloquent"
+    found = [*scan_package(package), *scan_layout(package), *scan_text(ROOT, tracked(ROOT))]
     for finding in found:
         print(finding)
     print(f"static bans: {len(found)} found")

@@ -20,7 +20,7 @@ from benchmarks.core.ledger import folder_on_disk
 from benchmarks.row import Options, Row
 from benchmarks.trials.served import QUESTION, WIDE, Running, running, token, workspace
 from siloquent.remote import RemoteSession
-from siloquent.remote.exchange import Link
+from siloquent.remote.exchange import ServerLink
 
 ROUNDS = 7
 
@@ -37,17 +37,17 @@ def client_cpu(asks: int) -> Iterator[Row]:
         folder, pem = workspace(disk / "w", epsilon="1000000"), certificate(disk)
         text = token(folder, "ana")
         with running(folder, SLOT_COUNTS_MS="1") as server:
-            kept, fresh = _both(Link(server.address, text), asks)
+            kept, fresh = _both(ServerLink(server.address, text), asks)
         how = f"{asks} asks, median of {ROUNDS} rounds; a connection for each: {fresh:.2f} ms"
         yield Row("client-cpu-http", ours=kept, unit="ms", how=how)
         with patch.dict(os.environ, {"SSL_CERT_FILE": str(pem)}), _with_tls(folder, pem) as address:
-            kept, fresh = _both(Link(address, text), asks)
+            kept, fresh = _both(ServerLink(address, text), asks)
         how = f"{asks} asks, median of {ROUNDS} rounds; a connection for each: {fresh:.2f} ms"
         yield Row("client-cpu-tls", ours=kept, unit="ms", how=how)
         yield Row("client-cpu-ratio", ours=kept / fresh, goal=0.5, how="over TLS: kept, by a connection for each ask")
 
 
-def _both(link: Link, asks: int) -> tuple[float, float]:
+def _both(link: ServerLink, asks: int) -> tuple[float, float]:
     """CPU milliseconds of an ask over a kept connection, and over one of its own; rounds take turns."""
     with RemoteSession(link) as session:
         session.ask(QUESTION, key="warm")

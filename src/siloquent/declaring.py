@@ -14,7 +14,7 @@ from siloquent.schema.workspace import find_workspace, read_workspace
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from siloquent.schema.declaring import Source
+    from siloquent.schema.declaring import RawSource
     from siloquent.schema.declaring.declaration import DeclarationAnswers, DeclarationDraft, Meant
     from siloquent.schema.formats.reading import Setting
     from siloquent.schema.workspace import Workspace
@@ -60,7 +60,7 @@ def find_rows_file(source: str, folder: Path, *, table: str) -> Path:
     return Path(find_source_file(source.partition(":")[2].partition("#")[0], folder, table=table).path)
 
 
-def read_source(address: str, workspace: Workspace | None, reading: str = "") -> Source:
+def read_source(address: str, workspace: Workspace | None, reading: str = "") -> RawSource:
     """Read the names and declared types of the columns of a source: a header line, a schema or a catalogue; no row.
 
     Args:
@@ -135,7 +135,7 @@ def declare(
     return begin_declaration(found, workspace, name=name or "table", origin=origin).say(columns, **answers)
 
 
-def _read_to_declare(address: str, workspace: Workspace | None, lines: str) -> Source:
+def _read_to_declare(address: str, workspace: Workspace | None, lines: str) -> RawSource:
     """Read a source's columns; where it cannot be read so, the fix is the argument that reads it."""
     from siloquent.schema.formats.reading import add_suggested_setting
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
 
 from siloquent.remote import AsyncRemoteSession, RemoteSession
-from siloquent.remote.exchange import Link
+from siloquent.remote.exchange import ServerLink
 from siloquent.remote.replies import Reply
 
 FACES = ("blocking", "awaited")
@@ -55,7 +55,7 @@ class Awaited:
 
 def session_of(face: str, address: str, token: str, **link: Any) -> Any:
     """A session of this face."""
-    made = Link(address, token, **link)
+    made = ServerLink(address, token, **link)
     return RemoteSession(made) if face == "blocking" else Awaited(AsyncRemoteSession(made), asyncio.new_event_loop())
 
 

@@ -80,6 +80,15 @@ def test_the_library_holds_nothing_banned() -> None:
     assert [str(found) for found in static_bans.scan_package(ROOT / "src" / "siloquent")] == []
 
 
+def test_folders_are_short_and_classes_have_names_of_their_own(tmp_path: Path) -> None:
+    assert [str(found) for found in static_bans.scan_layout(ROOT / "src" / "siloquent")] == []
+    for number in range(static_bans.MOST_MODULES + 1):
+        (tmp_path / f"m{number}.py").write_text("class _Own: ...\n", encoding="utf-8")
+    for name in ("m0.py", "m1.py"):
+        (tmp_path / name).write_text("class Twice: ...\n", encoding="utf-8")
+    assert [(found.path, found.line) for found in static_bans.scan_layout(tmp_path)] == [(".", 0), ("m1.py", 1)]
+
+
 def test_a_mark_without_a_reason_does_not_count() -> None:
     assert list(static_bans.scan_source("session.py", "import secrets  # allowed:"))
 

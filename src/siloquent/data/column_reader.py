@@ -16,7 +16,7 @@ from siloquent.data.sources.files import SUFFIXES, find_source_file, find_source
 from siloquent.data.sources.text.packed import is_workbook_name
 from siloquent.errors import RequestError, SchemaError
 from siloquent.fixes import run
-from siloquent.schema.declaring.columns import ColumnHeader, Source
+from siloquent.schema.declaring.columns import ColumnHeader, RawSource
 from siloquent.schema.formats.reading import Reading
 from siloquent.schema.formats.source_kinds import SourceKind
 from siloquent.schema.table import SOURCE_KINDS
@@ -82,7 +82,7 @@ def _find_parts(text: str, folder: Path) -> tuple[str, str]:
     return f"{kinds.pop()}:{there}{f'/{pattern}' if pattern else ''}", place.name if not pattern else inside.name
 
 
-def read_columns(address: str, workspace: Workspace | None, reading: Reading | None = None) -> Source:
+def read_columns(address: str, workspace: Workspace | None, reading: Reading | None = None) -> RawSource:
     """Return the columns of the source ``address``, in order; ``reading`` says how a file is read.
 
     Raises:
@@ -93,22 +93,22 @@ def read_columns(address: str, workspace: Workspace | None, reading: Reading | N
         reading.check_kind(kind)
     folder = workspace.folder if workspace else Path.cwd()
     if kind in ("csv", "csv-records"):
-        return Source(address, _read_header(where, folder, reading or Reading()))
+        return RawSource(address, _read_header(where, folder, reading or Reading()))
     if kind == "xlsx":
-        return Source(address, _read_sheet_header(where, folder, reading or Reading()))
+        return RawSource(address, _read_sheet_header(where, folder, reading or Reading()))
     if kind == "parquet":
-        return Source(address, _read_parquet_columns(where, folder))
+        return RawSource(address, _read_parquet_columns(where, folder))
     if kind == "duckdb":
         path, _, inner = where.partition("#")
         found, columns = _read_database_columns(path, inner, folder)
-        return Source(f"duckdb:{path}#{found}", columns)
+        return RawSource(f"duckdb:{path}#{found}", columns)
     if kind == "postgres":
-        return Source(address, _read_catalogue(where, workspace))
+        return RawSource(address, _read_catalogue(where, workspace))
     if kind == "spark":
         from siloquent.data.sources.spark import open_spark
 
         engine = open_spark(where, workspace.spark_master if workspace else "local[*]", table="the new table")
-        return Source(address, _convert_types(engine.list_columns()))
+        return RawSource(address, _convert_types(engine.list_columns()))
     raise SchemaError(
         f"{address[:60]!r} is not a valid source.", fix=f"begin with one of {', '.join(SOURCE_KINDS)}, and a colon"
     )
@@ -185,7 +185,7 @@ def _read_catalogue(where: str, workspace: Workspace | None) -> tuple[ColumnHead
 
 
 @hide_failures
-def read_frame_columns(frame: Any) -> Source:
+def read_frame_columns(frame: Any) -> RawSource:
     """Return the columns of an Arrow, pandas, polars or other frame by its declared types; no value is looked at.
 
     Raises:
@@ -197,14 +197,14 @@ def read_frame_columns(frame: Any) -> Source:
     if module != "polars" and hasattr(frame, "dtypes") and hasattr(frame, "columns"):
         # Other readers of pandas look into columns of objects to find their type.
         named = zip(map(str, frame.columns), frame.dtypes, strict=True)
-        return Source("", tuple(_convert_pandas_type(name, str(holds).partition("[")[0]) for name, holds in named))
+        return RawSource("", tuple(_convert_pandas_type(name, str(holds).partition("[")[0]) for name, holds in named))
     if isinstance(frame, (pa.Table, pa.RecordBatch, pa.RecordBatchReader)):
-        return Source("", tuple(_convert_arrow_type(field.name, field.type) for field in frame.schema))
+        return RawSource("", tuple(_convert_arrow_type(field.name, field.type) for field in frame.schema))
     schema = getattr(frame, "collect_schema", None)
     if callable(schema):
-        return Source("", tuple(_convert_named_type(str(name), str(holds)) for name, holds in schema().items()))
+        return RawSource("", tuple(_convert_named_type(str(name), str(holds)) for name, holds in schema().items()))
     if hasattr(frame, "__arrow_c_schema__"):
-        return Source("", tuple(_convert_arrow_type(field.name, field.type) for field in pa.schema(frame)))
+        return RawSource("", tuple(_convert_arrow_type(field.name, field.type) for field in pa.schema(frame)))
     raise SchemaError(
         f"{type(frame).__name__} is neither a file's name nor a frame that tells its columns' types.",
         fix='siloquent.declare("visits.csv"), or an Arrow, pandas or polars table',

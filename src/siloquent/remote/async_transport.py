@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 
 from siloquent.errors import MissingExtra
 from siloquent.remote.calls import ApiCall
-from siloquent.remote.exchange import Attempt, Link
+from siloquent.remote.exchange import Attempt, ServerLink
 from siloquent.remote.replies import Lost, Reply, build_too_long, build_untrusted
 from siloquent.remote.transport import (
     MAX_KEPT,
@@ -39,7 +39,7 @@ MAX_WAITING_BYTES = 2**20
 class AsyncApiTransport:
     """The connections of one asynchronous session, usable from several tasks and after a fork."""
 
-    def __init__(self, link: Link) -> None:
+    def __init__(self, link: ServerLink) -> None:
         try:
             import h11  # noqa: F401 - an extra: said when the session is made, not at its first request
         except ImportError:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar,
 from siloquent.errors import RequestError
 from siloquent.remote.api_document import ApiDocument
 from siloquent.remote.calls import ApiCall
-from siloquent.remote.exchange import Attempt, Done, Effect, Link, Outcome, Steps, Work, exchange
+from siloquent.remote.exchange import Attempt, Done, Effect, Outcome, ServerLink, Steps, Work, exchange
 from siloquent.remote.replies import UNKNOWN, Reply
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class ApiClient:
         return f"{type(self).__name__}({self._link.address!r}{', closed' if self._transport.is_closed else ''})"
 
     @property
-    def _link(self) -> Link:
+    def _link(self) -> ServerLink:
         return self._transport.link
 
     def _send(self, call: ApiCall) -> Steps[Reply]:

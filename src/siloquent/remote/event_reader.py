@@ -7,7 +7,7 @@ from siloquent.fixes import run
 from siloquent.foreign import load_json
 from siloquent.remote.calls import ApiCall, build_call
 from siloquent.remote.documents import Job
-from siloquent.remote.exchange import FIRST_PAUSE_SECONDS, Link
+from siloquent.remote.exchange import FIRST_PAUSE_SECONDS, ServerLink
 from siloquent.remote.replies import Lost, Reply, parse_error
 
 MAX_EVENT_BYTES = 2**20
@@ -16,7 +16,7 @@ MAX_EVENT_BYTES = 2**20
 class EventReader:
     """Server-sent events of one job, resumed where the last connection ended."""
 
-    def __init__(self, number: str, link: Link) -> None:
+    def __init__(self, number: str, link: ServerLink) -> None:
         self._number, self._link = number, link
         self._rest, self._last, self._failures = b"", "0", 0
         self.has_ended = False

@@ -45,7 +45,7 @@ class Timeouts:
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class ServerLink:
     """The address, token and time limits of one server. A token travels over TLS, or within this machine.
 
     Attributes:
@@ -126,7 +126,7 @@ def run_work(run: Callable[[], T]) -> Steps[T]:
     return value
 
 
-def exchange(call: ApiCall, link: Link) -> Steps[Reply]:
+def exchange(call: ApiCall, link: ServerLink) -> Steps[Reply]:
     """Send ``call`` until it is answered, repeating it only where that is safe.
 
     Raises:
@@ -208,7 +208,7 @@ def _read_retry_after(reply: Reply) -> float | None:
         return None
 
 
-def _build_failure(link: Link, call: ApiCall, outcome: Reply | Lost, in_doubt: bool) -> SiloquentError:
+def _build_failure(link: ServerLink, call: ApiCall, outcome: Reply | Lost, in_doubt: bool) -> SiloquentError:
     """Return the error of ``call``; if an attempt's outcome is unknown, it says that a charge may exist."""
     may_be_charged = call.spends and in_doubt
     if isinstance(outcome, Reply) and outcome.is_problem:

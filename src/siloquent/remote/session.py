@@ -12,7 +12,7 @@ from siloquent.remote.async_transport import AsyncApiTransport
 from siloquent.remote.clients import AwaitingClient, BlockingClient
 from siloquent.remote.documents import Job
 from siloquent.remote.event_reader import EventReader
-from siloquent.remote.exchange import Link, Timeouts
+from siloquent.remote.exchange import ServerLink, Timeouts
 from siloquent.remote.parts import (
     AsyncRemoteDiscover,
     AsyncRemoteLedger,
@@ -43,7 +43,7 @@ class RemoteSession(SessionVerbs, BlockingClient):
     request is repeated where that is safe: reads, and spending requests under their key.
     """
 
-    def __init__(self, link: Link, *, defaults: AccuracyDefaults | None = None) -> None:
+    def __init__(self, link: ServerLink, *, defaults: AccuracyDefaults | None = None) -> None:
         self._transport, self.defaults = ApiTransport(link), defaults
 
     def __enter__(self) -> Self:
@@ -105,7 +105,7 @@ class RemoteSession(SessionVerbs, BlockingClient):
 class AsyncRemoteSession(SessionVerbs, AwaitingClient):
     """A ``RemoteSession`` whose verbs are awaited; it needs the extra ``client``."""
 
-    def __init__(self, link: Link, *, defaults: AccuracyDefaults | None = None) -> None:
+    def __init__(self, link: ServerLink, *, defaults: AccuracyDefaults | None = None) -> None:
         self._transport, self.defaults = AsyncApiTransport(link), defaults
 
     async def __aenter__(self) -> Self:
@@ -202,7 +202,9 @@ def connect_async(
     return AsyncRemoteSession(_build_link(address, token_file, timeout, attempts), defaults=defaults)
 
 
-def _build_link(address: str, token_file: Path | str | None, timeout: float | Timeouts | None, attempts: int) -> Link:
+def _build_link(
+    address: str, token_file: Path | str | None, timeout: float | Timeouts | None, attempts: int
+) -> ServerLink:
     if timeout is None:
         times = Timeouts()
     elif isinstance(timeout, Timeouts):
@@ -210,4 +212,4 @@ def _build_link(address: str, token_file: Path | str | None, timeout: float | Ti
     else:
         Timeouts(total=timeout)  # refuses values that are not positive numbers
         times = Timeouts(min(10.0, timeout), min(60.0, timeout), timeout)
-    return Link(address, find_token(token_file), times, attempts)
+    return ServerLink(address, find_token(token_file), times, attempts)

@@ -17,7 +17,7 @@ from typing import IO, Any
 from urllib.parse import urlsplit
 
 from siloquent.remote.calls import ApiCall
-from siloquent.remote.exchange import Attempt, Link
+from siloquent.remote.exchange import Attempt, ServerLink
 from siloquent.remote.replies import Lost, Reply, build_too_long, build_untrusted
 from siloquent.version import VERSION
 
@@ -59,7 +59,7 @@ def describe_failure(broken: BaseException) -> str:
 class ApiTransport:
     """The connections of one session: kept between requests, usable from several threads and after a fork."""
 
-    def __init__(self, link: Link) -> None:
+    def __init__(self, link: ServerLink) -> None:
         self.link, self._parts, self.is_closed = link, urlsplit(link.address), False
         # A deque needs no lock: a lock held by another thread at a fork is never released in the child.
         self._idle: deque[tuple[int, http.client.HTTPConnection]] = deque()

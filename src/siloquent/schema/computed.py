@@ -51,7 +51,7 @@ class _Rows(dict[str, "NDArray[Any]"]):
         self.kept: dict[Shared, Evaluated] = {}
 
 
-class Node(Protocol):
+class CellNode(Protocol):
     """A part of a program."""
 
     def evaluate(self, rows: Batch) -> Evaluated:
@@ -112,7 +112,7 @@ class Fixed:
 class Recode:
     """``data[value]`` and ``states[value]`` of a value that is the position of a text, or of a few numbers."""
 
-    inner: Node
+    inner: CellNode
     data: NDArray[np.int64]
     states: NDArray[np.int8] | None = None
 
@@ -128,7 +128,7 @@ class Recode:
 class Scale:
     """A value times a whole number."""
 
-    inner: Node
+    inner: CellNode
     factor: int
 
     def evaluate(self, rows: Batch) -> Evaluated:
@@ -141,9 +141,9 @@ class Scale:
 class Combine:
     """A sum, difference or product; the quotient towards 0 and its remainder, which are NULL for a divisor of 0."""
 
-    left: Node
+    left: CellNode
     op: Literal["+", "-", "*", "//", "%"]
-    right: Node
+    right: CellNode
 
     def evaluate(self, rows: Batch) -> Evaluated:
         """Compute the value in each row."""
@@ -162,7 +162,7 @@ class Combine:
 class Shared:
     """A value that a program uses several times: computed once, or nested uses would double the work each time."""
 
-    inner: Node
+    inner: CellNode
 
     def evaluate(self, rows: Batch) -> Evaluated:
         """Compute the value in each row."""
@@ -173,7 +173,7 @@ class Shared:
         return rows.kept[self]
 
 
-def share(node: Node) -> Node:
+def share(node: CellNode) -> CellNode:
     """Return ``node`` for several uses."""
     return node if isinstance(node, (Fixed, Cell, Lookup, Shared)) else Shared(node)
 
@@ -185,7 +185,7 @@ Rounding = Literal["floor", "ceil", "nearest"]
 class Round:
     """A value times ``factor`` / ``divisor``, as a whole number; halves are rounded away from 0."""
 
-    inner: Node
+    inner: CellNode
     factor: int
     divisor: int
     how: Rounding
@@ -205,7 +205,7 @@ class Round:
 class Absolute:
     """The distance from 0; with ``sign``, -1, 0 or 1."""
 
-    inner: Node
+    inner: CellNode
     sign: bool = False
 
     def evaluate(self, rows: Batch) -> Evaluated:
@@ -218,8 +218,8 @@ class Absolute:
 class Choose:
     """The value of the first test that is TRUE, otherwise the last value."""
 
-    tests: tuple[Node, ...]
-    values: tuple[Node, ...]
+    tests: tuple[CellNode, ...]
+    values: tuple[CellNode, ...]
 
     def evaluate(self, rows: Batch) -> Evaluated:
         """Compute the value in each row."""
@@ -235,7 +235,7 @@ class Choose:
 class FirstKnown:
     """The first value that is not NULL."""
 
-    values: tuple[Node, ...]
+    values: tuple[CellNode, ...]
 
     def evaluate(self, rows: Batch) -> Evaluated:
         """Compute the value in each row."""
@@ -248,10 +248,10 @@ class FirstKnown:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Extreme:
+class RowExtreme:
     """The largest or smallest of the values that are not NULL; not known if one of them is left out."""
 
-    values: tuple[Node, ...]
+    values: tuple[CellNode, ...]
     largest: bool
 
     def evaluate(self, rows: Batch) -> Evaluated:
@@ -268,12 +268,12 @@ class Extreme:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Comparison:
+class CellComparison:
     """Whether one value is equal to, or less than, another; not known if a side is not."""
 
-    left: Node
+    left: CellNode
     op: Literal["=", "<", "<="]
-    right: Node
+    right: CellNode
 
     def evaluate(self, rows: Batch) -> Evaluated:
         """Compute the value in each row."""
@@ -287,7 +287,7 @@ class Comparison:
 class NullTest:
     """Whether a value is NULL; not known for rows that the declaration leaves out."""
 
-    inner: Node
+    inner: CellNode
 
     def evaluate(self, rows: Batch) -> Evaluated:
         """Compute the value in each row."""
@@ -300,8 +300,8 @@ class NullTest:
 class TruthValue:
     """The truth of ``test`` as a value: where it is UNKNOWN, NULL, or left out if one of ``sides`` is."""
 
-    test: Node
-    sides: tuple[Node, ...]
+    test: CellNode
+    sides: tuple[CellNode, ...]
 
     def evaluate(self, rows: Batch) -> Evaluated:
         """Compute the value in each row."""
@@ -317,7 +317,7 @@ class TruthValue:
 class Opposite:
     """NOT."""
 
-    inner: Node
+    inner: CellNode
 
     def evaluate(self, rows: Batch) -> Evaluated:
         """Compute the value in each row."""
@@ -329,7 +329,7 @@ class Opposite:
 class Joined:
     """AND of ``parts``, or OR with ``any_of``, in three-valued logic; there is at least one part."""
 
-    parts: tuple[Node, ...]
+    parts: tuple[CellNode, ...]
     any_of: bool
 
     def evaluate(self, rows: Batch) -> Evaluated:
@@ -351,7 +351,7 @@ class Computed:
     text: str
     identity: str
     inputs: tuple[str, ...]
-    node: Node
+    node: CellNode
     first: int
     steps: int
     null: int

@@ -14,7 +14,7 @@ from siloquent.errors import RequestError
 from siloquent.schema.build import parse_schema
 from siloquent.schema.declaring import (
     GivenAnswers,
-    Source,
+    RawSource,
     TableDraft,
     compose_table_file,
     read_answers,
@@ -27,7 +27,7 @@ from siloquent.schema.declaring.draft import apply_answers, say_correction
 from siloquent.schema.declaring.questions import decide_defaults
 from siloquent.schema.declaring.summary import describe_table
 
-SOURCE = Source("csv:t.csv", tuple(map(ColumnHeader, ("who", "age", "cost", "day", "sex"))))
+SOURCE = RawSource("csv:t.csv", tuple(map(ColumnHeader, ("who", "age", "cost", "day", "sex"))))
 SAID = ("who = id", "age = 0..99", "cost = 0.00..9.99", "day = 2024-01-01..2024-12-31", "sex = F, M")
 FRAME = pa.table({"who": ["p"], "age": [1], "cost": [1.0], "sex": ["F"]})
 outsides = st.sampled_from([None, "clamp", "drop", "age = drop; rest = clamp", "day = clamp", "rest = drop"])
@@ -118,7 +118,7 @@ def test_a_setting_that_is_not_understood_is_refused_with_one_that_is(said: str,
 
 
 def test_a_column_of_the_same_name_is_meant_before_the_setting() -> None:
-    source = Source("csv:t.csv", (ColumnHeader("delta"),))
+    source = RawSource("csv:t.csv", (ColumnHeader("delta"),))
     draft, _ = apply_answers(start_draft(source, name="t"), GivenAnswers(("delta = 0..9",), person="none"))
     assert say_correction(draft, "delta = 0..5").meanings["delta"].hi == "5"
 

@@ -34,7 +34,7 @@ from siloquent.errors import (
 )
 from siloquent.remote import RemoteSession, connect
 from siloquent.remote.calls import build_call
-from siloquent.remote.exchange import Link
+from siloquent.remote.exchange import ServerLink
 from siloquent.remote.replies import Reply, parse_error
 from siloquent.remote.tokens import find_token
 
@@ -51,7 +51,7 @@ def send(
     address: str, route: str = "me", body: dict[str, Any] | None = None, *, key: str | None = None, attempts: int = 4
 ) -> Reply:
     """One request, as a verb sends it."""
-    with RemoteSession(Link(address, TOKEN, attempts=attempts)) as session:
+    with RemoteSession(ServerLink(address, TOKEN, attempts=attempts)) as session:
         return session._run(session._send(build_call(route, {"session": "s"}, body=body, key=key)))
 
 
@@ -142,17 +142,17 @@ def certificate(tmp_path: Path) -> Path:
 )
 def test_a_token_goes_nowhere_without_tls_but_to_this_machine(address: str) -> None:
     with pytest.raises(RequestError, match=r"TLS|address"):
-        Link(address, TOKEN)
+        ServerLink(address, TOKEN)
 
 
 @pytest.mark.parametrize("token", ["a b", "a\r\nX: y", "caf\xe9"])
 def test_what_cannot_be_a_token_is_not_sent(token: str) -> None:
     with pytest.raises(RequestError, match="token"):
-        Link("https://clinic.example.org", token)
+        ServerLink("https://clinic.example.org", token)
 
 
 def test_a_token_is_in_no_representation() -> None:
-    assert TOKEN not in repr(Link("https://clinic.example.org", TOKEN))
+    assert TOKEN not in repr(ServerLink("https://clinic.example.org", TOKEN))
 
 
 def test_a_token_comes_from_a_file_of_ones_own_or_the_environment(tmp_path: Path) -> None:
@@ -219,7 +219,7 @@ def test_a_redirect_is_not_followed_with_the_token() -> None:
 def test_a_redirect_with_a_document_is_no_answer_and_no_file(status: int, tmp_path: Path) -> None:
     moved = (status, {"Location": "http://evil.example.org"}, b'{"tables": []}')
     with peer(moved) as (address, heard):
-        session = RemoteSession(Link(address, TOKEN))
+        session = RemoteSession(ServerLink(address, TOKEN))
         with pytest.raises(RequestError):
             session.list_tables()
         with pytest.raises(RequestError):
@@ -231,7 +231,7 @@ def test_a_redirect_with_a_document_is_no_answer_and_no_file(status: int, tmp_pa
 @pytest.mark.parametrize("told", [{}, {"rows": 3}, {"accuracy": {"alpha": "x"}}, {"accuracy": []}])
 def test_an_answer_that_cannot_be_read_leaves_word_of_what_may_be_spent(told: dict[str, Any]) -> None:
     with peer((200, {}, json.dumps(told).encode())) as (address, _), pytest.raises(RequestError) as lost:
-        RemoteSession(Link(address, TOKEN)).ask("SELECT COUNT(*) FROM t ERROR 9", key="k")
+        RemoteSession(ServerLink(address, TOKEN)).ask("SELECT COUNT(*) FROM t ERROR 9", key="k")
     assert "perhaps the price" in lost.value.spent
 
 
@@ -345,7 +345,7 @@ def test_a_file_that_is_not_the_manifests_is_not_written(tmp_path: Path) -> None
     for data in (b"as released", b"something else"):
         gone = (404, {"Content-Type": "application/problem+json"}, b'{"code": "not_found", "detail": "no"}')
         with peer((200, {}, json.dumps(MANIFEST).encode()), (200, {}, data), gone) as (address, _):
-            session, folder = RemoteSession(Link(address, TOKEN)), tmp_path / data.decode()
+            session, folder = RemoteSession(ServerLink(address, TOKEN)), tmp_path / data.decode()
             if data == b"as released":
                 session.fetch("r-000001", folder)
                 assert (folder / "answer.parquet").read_bytes() == data
@@ -360,7 +360,7 @@ def test_a_manifest_leads_nowhere_else(tmp_path: Path, name: str) -> None:
     manifest = {**RELEASE, "files": [{"name": name, "sha256": hashlib.sha256(b"x").hexdigest()}]}
     answers = (200, {}, json.dumps(manifest).encode()), (200, {}, b"x")
     with peer(*answers) as (address, _), pytest.raises(RequestError):
-        RemoteSession(Link(address, TOKEN)).fetch("r-000001", tmp_path / "got")
+        RemoteSession(ServerLink(address, TOKEN)).fetch("r-000001", tmp_path / "got")
     assert [one.name for one in tmp_path.rglob("*")] == ["got"]
 
 
@@ -368,7 +368,7 @@ def test_a_manifest_leads_nowhere_else(tmp_path: Path, name: str) -> None:
 def test_a_manifest_that_is_none_makes_no_folder(tmp_path: Path, manifest: dict[str, Any]) -> None:
     answer = (200, {}, json.dumps({**RELEASE, **manifest}).encode())
     with peer(answer) as (address, _), pytest.raises(RequestError, match="cannot be read"):
-        RemoteSession(Link(address, TOKEN)).fetch("r-000001", tmp_path / "got")
+        RemoteSession(ServerLink(address, TOKEN)).fetch("r-000001", tmp_path / "got")
     assert not (tmp_path / "got").exists()
 
 
@@ -377,7 +377,7 @@ def test_an_amount_beyond_all_bounds_is_refused_before_it_is_computed(text: obje
     with pytest.raises(RequestError):
         parse_amount(text)
     with peer((200, {}, json.dumps({"cost": {"epsilon": text}, "left_before": text}).encode())) as (address, _):
-        found = RemoteSession(Link(address, TOKEN)).explain("SELECT COUNT(*) FROM t ERROR 5")
+        found = RemoteSession(ServerLink(address, TOKEN)).explain("SELECT COUNT(*) FROM t ERROR 5")
         for name in ("price", "left_before"):
             with pytest.raises(RequestError):
                 getattr(found, name)

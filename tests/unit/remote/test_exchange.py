@@ -18,7 +18,7 @@ from siloquent.errors import NotAllowed, RequestError, SiloquentError, Unanswere
 from siloquent.remote import exchange as under_test
 from siloquent.remote.calls import ROUTES, ApiCall, build_call
 from siloquent.remote.clients import AwaitingClient, BlockingClient
-from siloquent.remote.exchange import Attempt, Link, Pause, Timeouts, exchange
+from siloquent.remote.exchange import Attempt, Pause, ServerLink, Timeouts, exchange
 from siloquent.remote.replies import PROBLEM, Lost, Reply
 
 ADDRESS, TOKEN = "https://clinic.example.org", "sq_00000000_x"
@@ -108,7 +108,7 @@ class AwaitingWorld(AwaitingClient):
 
 
 def outcome(world: World, asked: ApiCall, *, awaited: bool, **link: Any) -> Reply | SiloquentError:
-    world.link = Link(ADDRESS, TOKEN, clock=lambda: world.now, **link)
+    world.link = ServerLink(ADDRESS, TOKEN, clock=lambda: world.now, **link)
     steps = exchange(asked, world.link)
     try:
         if awaited:
@@ -294,7 +294,7 @@ def test_a_cancelled_task_is_told_that_a_charge_may_stand() -> None:
     async def cancelled() -> BaseException:
         world = World([])
         face = AwaitingWorld(world)
-        world.link = Link(ADDRESS, TOKEN)
+        world.link = ServerLink(ADDRESS, TOKEN)
         face._perform = lambda _: asyncio.sleep(60)  # type: ignore[method-assign, assignment]
         task = asyncio.create_task(face._run(exchange(build_call("answer", body={}, key="monday"), world.link)))
         await asyncio.sleep(0)

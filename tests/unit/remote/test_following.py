@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from siloquent.errors import RequestError, SiloquentError, Unanswered
 from siloquent.remote.event_reader import MAX_EVENT_BYTES, EventReader
-from siloquent.remote.exchange import Link
+from siloquent.remote.exchange import ServerLink
 from siloquent.remote.replies import PROBLEM, Lost, Reply
 
-LINK = Link("https://clinic.example.org", "sq_x", attempts=3)
+LINK = ServerLink("https://clinic.example.org", "sq_x", attempts=3)
 JOB: dict[str, Any] = {
     "id": "j-1", "name": "ana", "task": "synth", "spec": {}, "state": "running", "done": 1, "steps": 3,
     "result": None, "created": 1, "changed": 2,

@@ -19,7 +19,7 @@ from journeys.faces import FACES, session_of
 from siloquent.errors import MissingExtra, RequestError, Unanswered
 from siloquent.remote import AsyncRemoteSession, RemoteSession, connect_async
 from siloquent.remote.calls import build_call
-from siloquent.remote.exchange import Link, Timeouts
+from siloquent.remote.exchange import ServerLink, Timeouts
 from siloquent.remote.transport import MAX_KEPT
 from siloquent.remote.verbs.releases import _dump_sketch_question
 
@@ -137,7 +137,7 @@ def test_threads_share_a_session(server: Counted) -> None:
 
 def test_tasks_share_a_session(server: Counted) -> None:
     async def many() -> set[str]:
-        async with AsyncRemoteSession(Link(server.address, TOKEN)) as session:
+        async with AsyncRemoteSession(ServerLink(server.address, TOKEN)) as session:
             found = await asyncio.gather(*(session.get_person() for _ in range(50)))
             found += [await session.get_person() for _ in range(50)]
         return {one.name for one in found}
@@ -170,7 +170,7 @@ def test_a_child_process_makes_connections_of_its_own_and_leaves_its_parents_alo
 
 
 def test_a_second_loop_makes_connections_of_its_own(server: Counted) -> None:
-    session = AsyncRemoteSession(Link(server.address, TOKEN))
+    session = AsyncRemoteSession(ServerLink(server.address, TOKEN))
     for _ in range(2):
         assert asyncio.run(session.get_person()).name == "ana"
     assert server.requests == [1, 1]
@@ -230,7 +230,7 @@ def test_without_the_extra_the_asynchronous_session_says_what_to_install(monkeyp
 
 
 def test_a_verb_can_be_called_on_its_class_as_steps() -> None:
-    with RemoteSession(Link("http://127.0.0.1:9", TOKEN)) as session:
+    with RemoteSession(ServerLink("http://127.0.0.1:9", TOKEN)) as session:
         attempt = next(RemoteSession.get_person(session))
     assert attempt.call == build_call("me")  # type: ignore[union-attr]
 

@@ -16,7 +16,7 @@ from siloquent.schema.declaring import (
     ColumnHeader,
     DeclarationQuestion,
     GivenAnswers,
-    Source,
+    RawSource,
     TableDraft,
     compose_table_file,
     describe_meaning,
@@ -42,7 +42,7 @@ VISITS = ("patient_id", "age", "sex", "ward", "cost1", "cost2", "day", "note")
 
 def draft_of(*names: str, kind: SourceKind | None = None) -> TableDraft:
     return start_draft(
-        Source("csv:t.csv", tuple(ColumnHeader(name, kind, str(kind or "")) for name in names)), name="t"
+        RawSource("csv:t.csv", tuple(ColumnHeader(name, kind, str(kind or "")) for name in names)), name="t"
     )
 
 
@@ -294,7 +294,7 @@ NAMES = st.lists(st.text(min_size=0, max_size=12), min_size=1, max_size=12, uniq
 
 @given(names=NAMES, said=st.sampled_from(["0..9", "A, B", "id", "yes/no", "text", "2024-01-01..2024-02-01"]))
 def test_whatever_the_names_the_file_is_accepted(names: list[str], said: str) -> None:
-    draft = talk(start_draft(Source("csv:t.csv", tuple(map(ColumnHeader, names))), name="t"))
+    draft = talk(start_draft(RawSource("csv:t.csv", tuple(map(ColumnHeader, names))), name="t"))
     open_ones = [column.name for column in draft.columns if column.is_declarable]
     while (question := find_next_question(draft)) is not None:
         whose = "none" if question.default is None else ""
@@ -325,7 +325,7 @@ def test_more_columns_than_a_table_has_are_refused_until_some_are_left_out() -> 
 
 def test_a_file_without_a_header_is_noticed() -> None:
     def doubt(line: str, address: str = "csv:t.csv") -> str:
-        return describe_header_doubt(Source(address, tuple(map(ColumnHeader, line.split(",")))), "t.csv")
+        return describe_header_doubt(RawSource(address, tuple(map(ColumnHeader, line.split(",")))), "t.csv")
 
     assert "2 of the 3 names" in doubt("39,State-gov,2024-01-05")
     assert "None of the 4 names" in doubt("Private,Bachelors,Never-married,Sales")

@@ -20,7 +20,7 @@ from siloquent.errors import NotAllowed, RequestError
 if TYPE_CHECKING:
     from siloquent.documents.prices.first_query import FirstQuery
     from siloquent.schema import Attribute, TableSchema
-    from siloquent.schema.declaring import GivenAnswers, Source, TableDraft
+    from siloquent.schema.declaring import GivenAnswers, RawSource, TableDraft
     from siloquent.schema.declaring.kept_files import DeclarationFiles
 
 
@@ -139,7 +139,7 @@ def _require_free(place: DeclarationFiles, replace_file: bool) -> None:
         )
 
 
-def _require_header(options: Options, source: Source, origin: str, header: bool) -> None:
+def _require_header(options: Options, source: RawSource, origin: str, header: bool) -> None:
     """Refuse a first line that may be a person's row; its text is not shown."""
     from siloquent.schema.declaring.header import describe_header_doubt
 

@@ -2,7 +2,7 @@
 
 from siloquent.schema.declaring.answers import GivenAnswers, read_answers, write_answers
 from siloquent.schema.declaring.attributes import declare_attribute
-from siloquent.schema.declaring.columns import ColumnHeader, Source
+from siloquent.schema.declaring.columns import ColumnHeader, RawSource
 from siloquent.schema.declaring.compose import compose_table_file
 from siloquent.schema.declaring.declaration import DeclarationDraft
 from siloquent.schema.declaring.declared_table import Declaration
@@ -19,7 +19,7 @@ __all__ = [
     "DeclarationQuestion",
     "GivenAnswers",
     "Meaning",
-    "Source",
+    "RawSource",
     "TableDraft",
     "compose_table_file",
     "declare_attribute",

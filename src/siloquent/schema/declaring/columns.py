@@ -47,7 +47,7 @@ class ColumnHeader:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class RawSource:
     """A source as a table file names it, its columns in order, and the settings under ``[reading]``."""
 
     address: str

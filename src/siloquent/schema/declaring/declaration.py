@@ -12,7 +12,7 @@ from siloquent.errors import RequestError
 from siloquent.readable import Readable
 from siloquent.schema.attribute import Attribute
 from siloquent.schema.declaring.answers import GivenAnswers
-from siloquent.schema.declaring.columns import Source
+from siloquent.schema.declaring.columns import RawSource
 from siloquent.schema.declaring.compose import compose_table_file
 from siloquent.schema.declaring.copying.lists import build_list_finder, list_declared_columns
 from siloquent.schema.declaring.declared_table import BUDGET_EXAMPLE, UNIT_EXAMPLE, require_type
@@ -222,7 +222,7 @@ class DeclarationDraft(Readable):
         return [*lines, "Complete. Next: session.add_frame(declaration, frame), or declaration.to_toml()"]
 
 
-def begin_declaration(source: Source, workspace: Workspace | None, *, name: str, origin: str) -> DeclarationDraft:
+def begin_declaration(source: RawSource, workspace: Workspace | None, *, name: str, origin: str) -> DeclarationDraft:
     """Return the declaration of ``source`` with nothing answered."""
     finder = build_list_finder(workspace, source.address)
     declared = list_declared_columns(workspace, name)

@@ -11,7 +11,7 @@ from types import MappingProxyType
 
 from siloquent.errors import RequestError, SchemaError
 from siloquent.schema.declaring.answers import GivenAnswers
-from siloquent.schema.declaring.columns import ColumnHeader, Source
+from siloquent.schema.declaring.columns import ColumnHeader, RawSource
 from siloquent.schema.declaring.meanings import SKIPPED, ListFinder, parse_meaning, require_valid
 from siloquent.schema.declaring.names import Proposal, propose_meaning
 from siloquent.schema.declaring.spelling import (
@@ -43,7 +43,7 @@ class TableDraft:
     """A table's columns and what is decided: their meanings, those of NULL, the unit, size and budget."""
 
     name: str
-    source: Source
+    source: RawSource
     proposals: Mapping[str, Proposal]
     find_list: ListFinder | None = None
     answers: GivenAnswers = field(default_factory=GivenAnswers)
@@ -112,7 +112,11 @@ class TableDraft:
 
 
 def start_draft(
-    source: Source, *, name: str, find_list: ListFinder | None = None, declared: Mapping[str, str] | None = None
+    source: RawSource,
+    *,
+    name: str,
+    find_list: ListFinder | None = None,
+    declared: Mapping[str, str] | None = None,
 ) -> TableDraft:
     """Begin a declaration; columns whose names no attribute can have are left out.
 

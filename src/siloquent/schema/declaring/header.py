@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from siloquent.schema.declaring.columns import ColumnHeader, Source
+from siloquent.schema.declaring.columns import ColumnHeader, RawSource
 from siloquent.schema.declaring.names import group_columns, is_usual_name
 
 _KINDS = ("csv:", "csv-records:", "xlsx:")
 
 
-def describe_header_doubt(source: Source, origin: str) -> str:
+def describe_header_doubt(source: RawSource, origin: str) -> str:
     """Return why the first line may be a row, with none of its text; empty if it surely names the columns.
 
     It may be a row if one name in four or more looks like a value, or if no name is one that columns usually have.

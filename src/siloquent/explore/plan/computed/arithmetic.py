@@ -22,7 +22,7 @@ from siloquent.explore.plan.computed.values import (
 )
 from siloquent.explore.spec.predicate import Expression, Value
 from siloquent.schema.attribute import MAX_FROM_ZERO, MAX_STEPS
-from siloquent.schema.computed import NULL, Absolute, Choose, Combine, Fixed, Node, Round, Scale, share
+from siloquent.schema.computed import NULL, Absolute, CellNode, Choose, Combine, Fixed, Round, Scale, share
 
 DAY_SECONDS = 86_400
 
@@ -130,7 +130,7 @@ def _negate(value: PlannedValue) -> PlannedValue:
     return replace(value, node=Scale(value.node, -1), low=-value.high, high=-value.low)
 
 
-def choose_value(tests: Sequence[Node], values: Sequence[PlannedValue], text: str) -> PlannedValue:
+def choose_value(tests: Sequence[CellNode], values: Sequence[PlannedValue], text: str) -> PlannedValue:
     """Plan the value that belongs to the first test that holds, otherwise the last one."""
     found = unify(values, text)
     tested = tuple(tests)
@@ -138,7 +138,7 @@ def choose_value(tests: Sequence[Node], values: Sequence[PlannedValue], text: st
     return replace(chosen, is_nullable=any(value.is_nullable for value in values))
 
 
-def join_values(values: Sequence[PlannedValue], build: Callable[[tuple[Node, ...]], Node]) -> PlannedValue:
+def join_values(values: Sequence[PlannedValue], build: Callable[[tuple[CellNode, ...]], CellNode]) -> PlannedValue:
     """Join values of one kind by a node that returns one of them in each row."""
     node = build(tuple(value.node for value in values))
     low, high = min(value.low for value in values), max(value.high for value in values)

@@ -19,7 +19,7 @@ from siloquent.explore.spec.language.render_conditions import render_expression,
 from siloquent.explore.spec.predicate import MAX_NAME_LENGTH, Call, Expression, Predicate, Value
 from siloquent.schema import Attribute, Domain
 from siloquent.schema.attribute import MAX_FROM_ZERO, MAX_INTEGER, MAX_STEPS, OTHER
-from siloquent.schema.computed import Computed, Node, Round
+from siloquent.schema.computed import CellNode, Computed, Round
 
 _DIGITS = 200
 
@@ -36,7 +36,7 @@ class _Source:
     identity: str
     inputs: tuple[str, ...]
 
-    def build(self, node: Node, first: int, steps: int, null: int, *, is_test: bool = False) -> Computed:
+    def build(self, node: CellNode, first: int, steps: int, null: int, *, is_test: bool = False) -> Computed:
         return Computed(self.text, self.identity, self.inputs, node, first, steps, null, is_test)
 
 
@@ -149,7 +149,9 @@ def _build_category(value: PlannedValue, name: str, source: _Source) -> Attribut
     )
 
 
-def _build_boolean(node: Node, name: str, source: _Source, *, is_nullable: bool, is_test: bool = False) -> Attribute:
+def _build_boolean(
+    node: CellNode, name: str, source: _Source, *, is_nullable: bool, is_test: bool = False
+) -> Attribute:
     computed = source.build(node, 0, 2, 2 if is_nullable else -1, is_test=is_test)
     return Attribute(name=name, kind="boolean", null="cell" if is_nullable else "drop", computed=computed)
 

@@ -71,17 +71,17 @@ from siloquent.schema.computed import (
     KNOWN,
     NULL,
     UNKNOWN,
+    CellNode,
     Combine,
-    Extreme,
     FirstKnown,
     Fixed,
     Joined,
     Lookup,
-    Node,
     NullTest,
     Opposite,
     Recode,
     Round,
+    RowExtreme,
     TruthValue,
     share,
 )
@@ -298,9 +298,9 @@ class Compiler:
         if values[0].kind == "truth":
             raise RequestError(f"{call.function} takes numbers, dates or texts.")
         largest = call.function == "greatest"
-        return join_values(values, lambda nodes: Extreme(nodes, largest))
+        return join_values(values, lambda nodes: RowExtreme(nodes, largest))
 
-    def plan_test(self, predicate: Predicate, *, negated: bool = False) -> Node:
+    def plan_test(self, predicate: Predicate, *, negated: bool = False) -> CellNode:
         """Plan the truth of ``predicate``: 0 or 1, not known where it is UNKNOWN.
 
         Raises:
@@ -331,7 +331,7 @@ class Compiler:
         text = render_predicate(predicate)
         return Joined(tuple(plan_comparison(value, "=", one, text) for one in constants), any_of=True)
 
-    def _find_looked_up(self, test: Compare | InList | Like | IsNull) -> Node | None:
+    def _find_looked_up(self, test: Compare | InList | Like | IsNull) -> CellNode | None:
         """Find the truth of a test of one attribute in a table of its values; None if it has to be computed."""
         name = find_plain_attribute(test, self.domain)
         if name is None or not self.domain[name].is_countable:
@@ -343,7 +343,7 @@ class Compiler:
                 raise
             return None
 
-    def _look_up(self, test: Compare | InList | Like | IsNull, name: str) -> Node:
+    def _look_up(self, test: Compare | InList | Like | IsNull, name: str) -> CellNode:
         attribute = self.domain[name]
         self.inputs[attribute.name] = None
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from siloquent.errors import RequestError
 from siloquent.explore.spec.predicate import CompareOp, name_type
-from siloquent.schema.computed import Combine, Comparison, Fixed, Node, Opposite, Recode, Scale
+from siloquent.schema.computed import CellComparison, CellNode, Combine, Fixed, Opposite, Recode, Scale
 
 Kind = Literal["number", "text", "truth", "day", "moment", "null"]
 LARGEST = 2**62
@@ -30,7 +30,7 @@ class PlannedValue:
     ``texts``. ``is_nullable``: the value can be NULL. ``constant``: the text or number that it is in every row.
     """
 
-    node: Node
+    node: CellNode
     kind: Kind
     low: int = 0
     high: int = 0
@@ -182,7 +182,7 @@ def _read_moment(value: PlannedValue) -> PlannedValue:
     return PlannedValue(Fixed(seconds), "moment", seconds, seconds)
 
 
-def plan_comparison(left: PlannedValue, op: CompareOp, right: PlannedValue, text: str) -> Node:
+def plan_comparison(left: PlannedValue, op: CompareOp, right: PlannedValue, text: str) -> CellNode:
     """Plan ``left op right``, exactly.
 
     Raises:
@@ -199,26 +199,26 @@ def plan_comparison(left: PlannedValue, op: CompareOp, right: PlannedValue, text
     if left.kind == right.kind == "number" and isinstance(left.constant, Fraction):
         return _compare_bound_with(left.constant, op, right)
     one, other = unify([left, right], text)
-    return Comparison(one.node, op, other.node)  # type: ignore[arg-type]
+    return CellComparison(one.node, op, other.node)  # type: ignore[arg-type]
 
 
 def _clip(value: int) -> Fixed:
     return Fixed(min(max(value, -LARGEST), LARGEST))
 
 
-def _compare_with_bound(value: PlannedValue, op: CompareOp, constant: Fraction) -> Node:
+def _compare_with_bound(value: PlannedValue, op: CompareOp, constant: Fraction) -> CellNode:
     bound = constant / value.step
     if op == "=" and bound.denominator != 1:
-        return Comparison(value.node, "=", Fixed(LARGEST))
+        return CellComparison(value.node, "=", Fixed(LARGEST))
     if op == "<":
-        return Comparison(value.node, "<", _clip(math.ceil(bound)))
-    return Comparison(value.node, op, _clip(math.floor(bound)))  # type: ignore[arg-type]
+        return CellComparison(value.node, "<", _clip(math.ceil(bound)))
+    return CellComparison(value.node, op, _clip(math.floor(bound)))  # type: ignore[arg-type]
 
 
-def _compare_bound_with(constant: Fraction, op: CompareOp, value: PlannedValue) -> Node:
+def _compare_bound_with(constant: Fraction, op: CompareOp, value: PlannedValue) -> CellNode:
     bound = constant / value.step
     if op == "=" and bound.denominator != 1:
-        return Comparison(Fixed(LARGEST), "=", value.node)
+        return CellComparison(Fixed(LARGEST), "=", value.node)
     if op == "<":
-        return Comparison(_clip(math.floor(bound)), "<", value.node)
-    return Comparison(_clip(math.ceil(bound)), op, value.node)  # type: ignore[arg-type]
+        return CellComparison(_clip(math.floor(bound)), "<", value.node)
+    return CellComparison(_clip(math.ceil(bound)), op, value.node)  # type: ignore[arg-type]
