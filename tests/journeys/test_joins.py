@@ -5,14 +5,17 @@ from __future__ import annotations
 import zipfile
 from decimal import Decimal
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
 import siloquent
 from benchmarks.hostile.workbooks import Book, Sheet
 from journeys.clinic import Person, Types
+from property.test_keys_outlive_changes import Stopped
 from siloquent.data.public import read_public
-from siloquent.errors import RequestError
+from siloquent.errors import KeyReused, RequestError
+from siloquent.ledger.base_ledger import BaseLedger
 from siloquent.schema import Attribute
 from siloquent.schema.public_tables.declaration import parse_public
 from siloquent.schema.workspace import read_workspace
@@ -206,6 +209,44 @@ def test_a_backup_holds_public_tables_so_that_answers_are_verified_from_it(owner
     adopt = ("--workspace", str(restored), "ledger", "adopt", "--statement", "this is the newest copy")
     assert ready(*adopt).status == 0
     assert ready("--workspace", str(restored), "verify", answer["id"], "--json").document["compared"] is True
+
+
+IN_NORTH = "SELECT COUNT(*) FROM visits WHERE ward {}IN (SELECT ward FROM wards WHERE region = 'north') ERROR 100"
+
+
+@pytest.mark.parametrize(("negated", "true"), [("", 1_500), ("NOT ", 1_500)])
+def test_keys_of_public_rows_that_pass_are_a_list(owner: Person, ready: Types, negated: str, true: int) -> None:
+    with siloquent.open(owner.folder) as session:
+        listed = "'A', 'icu'"
+        [(found, low, high)] = session.ask(IN_NORTH.format(negated)).rows
+        assert float(str(low)) <= true <= float(str(high))
+        same = f"SELECT COUNT(*) FROM visits WHERE ward {negated}IN ({listed}) ERROR 100"
+        assert session.ask(same).rows[0][0] == found  # the same question, at no cost
+
+
+@pytest.mark.parametrize("question", [REGIONS, IN_NORTH.format("")], ids=["join", "list"])
+def test_an_open_charge_waits_for_the_public_rows_that_it_was_planned_with(
+    owner: Person, ready: Types, question: str
+) -> None:
+    """Nothing but their digest is kept, so that with others the key is refused, free, and fits once they are back."""
+
+    def settle(*_: object, **more: object) -> None:
+        raise Stopped
+
+    with siloquent.open(owner.folder) as session:
+        with patch.object(BaseLedger, "settle", settle), pytest.raises(Stopped):
+            session.ask(question, key="k")
+        spent = session.ledger.get_account("visits@1").spent
+    rows = owner.folder / "data" / "wards.csv"
+    rows.write_text(ROWS.replace("B,south", "B,north"))
+    with siloquent.open(owner.folder) as session:
+        with pytest.raises(KeyReused):
+            session.ask(question, key="k")
+        assert session.ledger.get_account("visits@1").spent == spent
+    rows.write_text(ROWS)
+    with siloquent.open(owner.folder) as session:
+        assert session.ask(question, key="k").rows
+        assert session.ledger.get_account("visits@1").spent.amount <= spent.amount
 
 
 @pytest.mark.parametrize("most", [5, 10], ids=["before they are named", "once they are written"])

@@ -55,6 +55,16 @@ def test_a_row_of_two_owners_is_looked_up_among_the_rows_of_each(tmp_path: Path)
         assert count(session, "SELECT COUNT(*) FROM l WHERE EXISTS (SELECT 1 FROM o WHERE o.o = l.o AND size < 5)") == 4
 
 
+@pytest.mark.parametrize("equality", ["o.c = cu.id", "cu.id = o.c", "id = c", "c = id"])
+def test_customers_without_an_order_are_found_whichever_column_is_written_first(tmp_path: Path, equality: str) -> None:
+    named = CU.replace('name = "c"', 'name = "id"').replace('column = "c"', 'column = "id"')
+    folder = write_shop(tmp_path / "w", cu=named)
+    (folder / "cu.csv").write_text(ROWS["cu"].replace("c,seg", "id,seg"))
+    with sq.open(folder) as session:
+        assert count(session, f"SELECT COUNT(*) FROM cu LEFT JOIN o ON {equality} WHERE o.o IS NULL") == 1
+        assert count(session, f"SELECT COUNT(o.o) FROM cu LEFT JOIN o ON {equality}") == 4
+
+
 def test_persons_are_told_apart_by_their_texts_where_one_column_holds_numbers(tmp_path: Path) -> None:
     folder = write_shop(tmp_path / "w", cu=CU.replace("csv:cu.csv", "parquet:cu.parquet"))
     pq.write_table(pa.table({"c": [1, 2], "seg": ["A", "B"]}), folder / "cu.parquet")
@@ -117,6 +127,21 @@ def test_answers_by_other_conditions_are_not_drawn_from(
         assert session.explain(first).price == 0
         assert session.explain(other).price == price > 0
         assert "draws from" not in str(session.ask(other))
+
+
+OF_GROUPS = "SELECT COUNT(*) FROM (SELECT customer, COUNT(*) AS n FROM l GROUP BY customer) t WHERE "
+WITH_AN_A = "customer IN (SELECT c FROM cu WHERE seg = 'A')"
+
+
+def test_conditions_on_persons_and_on_their_values_are_joined_by_and(tmp_path: Path) -> None:
+    with sq.open(write_shop(tmp_path / "w")) as session:
+        assert count(session, f"{OF_GROUPS} {WITH_AN_A}") == 2
+        assert count(session, f"{OF_GROUPS} n > 3 AND {WITH_AN_A}") == 1
+        assert count(session, f"{OF_GROUPS} n <= 3 AND NOT {WITH_AN_A}") == 1
+        for condition in (f"n > 3 OR {WITH_AN_A}", f"NOT (n > 3 AND {WITH_AN_A})"):
+            with pytest.raises(RequestError, match="joined by AND only") as refused:
+                session.explain(f"{OF_GROUPS} {condition} ERROR 5")
+            assert "EXISTS 1" not in str(refused.value)
 
 
 def test_columns_of_a_table_that_is_looked_up_are_found_before_the_charge(tmp_path: Path) -> None:

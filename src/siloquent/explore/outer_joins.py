@@ -38,14 +38,16 @@ def bind_outer(query: Query, left: TableSchema, right: TableSchema) -> Query:
     Raises:
         RequestError: rows that match nothing would count themselves.
     """
-    if query.per_unit is None and find_base([left, right]) is right:
+    if find_base([left, right]) is right:
         mine = {one.casefold() for one in left.domain.names}
         theirs = {one.casefold() for one in right.domain.names} - mine
-        parts = _list_parts(query.where)
+        of_persons = query.per_unit is not None
+        parts = _list_parts(query.where if query.per_unit is None else query.per_unit.where)
         missing = [one for one in parts if isinstance(one, IsNull) and _names(one) & theirs]
-        if missing and _asks_only_for_rows_without(query, parts, missing, theirs, right):
+        if missing and not of_persons and _asks_only_for_rows_without(query, parts, missing, theirs, right):
             return _look_up(query, [one for one in parts if one not in missing], left, right)
-        if not missing and (any(_rejects_null(one, theirs) for one in parts) or _adds_nothing(query, theirs)):
+        adds_nothing = not of_persons and _adds_nothing(query, theirs)  # a person without a match has a row of its own
+        if not missing and (adds_nothing or any(_rejects_null(one, theirs) for one in parts)):
             return replace(query, is_outer=False)
     asked = replace(query, is_outer=False)
     raise RequestError(

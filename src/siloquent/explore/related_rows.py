@@ -212,12 +212,22 @@ def _iter_nodes(value: Any) -> Iterator[Any]:
 
 
 def _choose_persons(query: Query) -> Query:
-    """Return a query about persons' rows whose conditions on other tables choose the rows that these come from."""
+    """Return a query about persons' rows whose conditions on other tables choose the rows that these come from.
+
+    Raises:
+        RequestError: such a condition and one on the persons' own values are joined otherwise than by AND.
+    """
     assert query.per_unit is not None
     inner: list[Predicate] = []
     outer: list[Predicate] = []
     for part in _list_parts(query.where):
-        (inner if all(map(is_related, _list_names(part))) else outer).append(part)
+        related = [is_related(name) for name in _list_names(part)]
+        if any(related) and not all(related):
+            raise RequestError(
+                "Conditions on a person's rows of another table and on columns of the subquery are joined by AND only.",
+                fix="join them by AND, or leave one of them out",
+            )
+        (inner if all(related) else outer).append(part)
     rows = query.per_unit.where
     for part in inner:
         rows = join_conditions(rows, part)

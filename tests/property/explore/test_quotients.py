@@ -7,6 +7,7 @@ import operator
 from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 from siloquent.errors import RequestError, SyntaxProblem
 from siloquent.explore.plan.computed import compiler
 from siloquent.explore.plan.computed.attributes import build_test_attribute, build_value_attribute
+from siloquent.explore.plan.computed.narrowing import narrow_cells
 from siloquent.explore.spec.language.parse import parse_expression, parse_predicate
 from siloquent.schema import Attribute, Domain
 from siloquent.schema.computed import KNOWN, Cell
@@ -23,9 +25,9 @@ from siloquent.schema.computed import KNOWN, Cell
 GRIDS = ["1", "0.5", "0.01", "0.3", "7"]
 
 
-def build_attribute(name: str, grid: str, first: int, steps: int) -> Attribute:
+def build_attribute(name: str, grid: str, first: int, steps: int, null: Literal["cell", "drop"] = "cell") -> Attribute:
     step = Decimal(grid)
-    return Attribute(name, "real", lo=first * step, hi=(first + steps) * step, grid=step, null="cell")
+    return Attribute(name, "real", lo=first * step, hi=(first + steps) * step, grid=step, null=null)
 
 
 def round_half_away(value: Fraction) -> int:
@@ -54,6 +56,97 @@ def test_a_quotient_is_the_exact_one_rounded(
         else:
             assert found.states[place] != KNOWN
     assert step <= Fraction(1, 10**6)
+
+
+@pytest.mark.parametrize("null", ["cell", "drop"])
+@pytest.mark.parametrize("other", ["cell", "drop"])
+def test_a_quotient_of_null_is_null_and_of_a_value_that_is_left_out_is_left_out(
+    null: Literal["cell", "drop"], other: Literal["cell", "drop"]
+) -> None:
+    domain = Domain((build_attribute("a", "1", 0, 3, null), build_attribute("b", "1", 1, 3, other)))
+    made = build_value_attribute(parse_expression("a / b"), domain, {})
+    assert made.computed is not None
+    assert made.null == ("cell" if "cell" in (null, other) else "drop")
+    cells = made.computed.compute_cells({"a": np.array([0, 4, 0, -1]), "b": np.array([0, 0, 4, 0])})
+    missing = [made.steps if one == "cell" else -1 for one in (null, other)]
+    assert cells.tolist() == [0, *missing, -1]
+
+
+@given(
+    st.sampled_from(GRIDS), st.integers(-(10**12), 10**12), st.integers(0, 10**11),
+    st.sampled_from(GRIDS), st.integers(1, 10**12), st.integers(0, 10**11), st.booleans(), st.data(),
+)  # fmt: skip
+def test_quotients_of_large_numbers_are_exact_or_refused(
+    grid: str,
+    first: int,
+    steps: int,
+    other_grid: str,
+    other_first: int,
+    other_steps: int,
+    below: bool,
+    data: st.DataObject,
+) -> None:
+    """A product beyond 64 bits would be another number."""
+    first = max(min(first, 2**39 - steps), -(2**39))
+    other_first = min(other_first, 2**39 - other_steps)
+    other_first = -other_first - other_steps if below else other_first
+    a, b = build_attribute("a", grid, first, steps), build_attribute("b", other_grid, other_first, other_steps)
+    try:
+        made = build_value_attribute(parse_expression("a / b"), Domain((a, b)), {})
+    except RequestError as refused:
+        assert "too many values" in refused.detail or "too large" in refused.detail  # noqa: PT017
+        return
+    assert made.computed is not None
+    ones = [0, a.steps - 1, data.draw(st.integers(0, a.steps - 1))]
+    others = [0, b.steps - 1, data.draw(st.integers(0, b.steps - 1))]
+    rows = np.array([(one, other) for one in ones for other in others])
+    found = made.computed.node.evaluate({"a": rows[:, 0], "b": rows[:, 1]})
+    for place, (one, other) in enumerate(rows.tolist()):
+        exact = (first + one) * Fraction(grid) / ((other_first + other) * Fraction(other_grid))
+        assert found.data[place] == round_half_away(exact / Fraction(made.grid or 1))
+        assert Fraction(made.lo) <= found.data[place] * Fraction(made.grid or 1) <= Fraction(made.hi)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("text", ["a / b", "a / b / 2", "7 / b"])
+def test_a_row_whose_divisor_is_zero_has_no_quotient(text: str) -> None:
+    """The conditions leave it out, and it must not count with another value where they do not."""
+    domain = Domain((build_attribute("a", "1", 0, 9), build_attribute("b", "1", 0, 9)))
+    made = build_value_attribute(parse_expression(text), domain, {"b": (1, 9)})
+    assert made.computed is not None
+    cells = made.computed.compute_cells({"a": np.array([5, 5]), "b": np.array([0, 1])})
+    assert cells[1] not in (-1, made.steps)
+    assert cells[0] in (-1, made.steps)
+
+
+TESTS = [
+    f"{name} {op} {number}" for name in "ab" for op in ("<", "<=", "=", "<>", ">", ">=") for number in (-3, -1, 0, 2, 4)
+]
+CONDITIONS = st.recursive(
+    st.sampled_from([*TESTS, "a IS NULL", "b IN (-2, 1)", "a NOT IN (0, 1)"]),
+    lambda inner: st.one_of(
+        inner.map("NOT ({})".format),
+        st.tuples(inner, st.sampled_from(["AND", "OR"]), inner).map(lambda one: f"({one[0]}) {one[1]} ({one[2]})"),
+    ),
+    max_leaves=5,
+)
+
+
+@given(CONDITIONS)
+def test_rows_that_pass_a_condition_have_the_cells_that_it_leaves(text: str) -> None:
+    domain = Domain((build_attribute("a", "1", -3, 7), build_attribute("b", "1", -3, 7)))
+    condition = parse_predicate(text)
+    made = build_test_attribute(condition, domain)
+    assert made.computed is not None
+    rows = dict(zip("ab", map(np.ravel, np.meshgrid(np.arange(9), np.arange(9))), strict=True))
+    passing = made.computed.node.evaluate(rows).truth == 2
+    left = narrow_cells(condition, domain)
+    for name, (low, high) in left.items():
+        cells = rows[name][passing]
+        declared = cells[cells < domain[name].steps]
+        assert ((low <= declared) & (declared <= high)).all()
+    if text in TESTS and passing.any():
+        declared = rows[text[0]][passing]
+        assert left == {text[0]: (declared.min(), declared.max())}
 
 
 @pytest.mark.parametrize("text", ["a / b", "a / (b - 3)", "1 / b", "a / (0 - b)"])

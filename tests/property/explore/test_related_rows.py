@@ -153,6 +153,14 @@ JOINED = [
     "SELECT COUNT(*) FILTER (WHERE v.age > 5) AS n FROM patients p LEFT JOIN visits v USING (patient)",
     "SELECT v.age, COUNT(v.visit) AS n FROM patients p LEFT JOIN visits v USING (patient) GROUP BY v.age",
     "SELECT COUNT(c.kind) AS n FROM visits v LEFT JOIN courses c ON c.visit = v.visit",
+    "SELECT COUNT(*) AS n FROM (SELECT p.kind, v.visit FROM patients p LEFT JOIN visits v USING (patient)) t "
+    "WHERE visit IS NULL",
+    "WITH t AS (SELECT kind, visit FROM patients p LEFT JOIN visits v ON p.patient = v.patient) "
+    "SELECT kind, COUNT(visit) AS n FROM t GROUP BY kind",
+    "SELECT kind, n FROM (SELECT p.kind, COUNT(v.visit) AS n FROM patients p LEFT JOIN visits v USING (patient) "
+    "GROUP BY p.kind) t WHERE n > 0",
+    "SELECT COUNT(*) AS n FROM (SELECT v.patient, COUNT(*) AS c FROM patients p LEFT JOIN visits v USING (patient) "
+    "WHERE v.age > 5 GROUP BY v.patient) t WHERE c > 2",
     "SELECT COUNT(*) AS n FROM (SELECT patient FROM patients WHERE kind = 'a') a "
     "JOIN (SELECT patient, age FROM visits WHERE age > 3) b ON a.patient = b.patient",
     "WITH old AS (SELECT patient FROM patients WHERE kind <> 'a'), w AS (SELECT patient AS who, age FROM visits) "
@@ -234,6 +242,22 @@ REFUSED = [
     "SELECT COUNT(*) FROM visits v LEFT JOIN patients p USING (patient) WHERE p.kind = 'a'",
     "SELECT COUNT(*) FROM patients p LEFT JOIN visits v USING (patient) WHERE v.visit IS NULL AND v.age > 2",
     "SELECT COUNT(*) FROM patients p LEFT JOIN visits v USING (patient) WHERE COALESCE(v.age, 19) > 2",
+    "SELECT v.age, SUM(v.age) FROM patients p LEFT JOIN visits v USING (patient) GROUP BY v.age",
+    "SELECT COUNT(*), SUM(v.age) FROM patients p LEFT JOIN visits v USING (patient)",
+    "SELECT COUNT(*) FROM patients p LEFT JOIN visits v USING (patient) WHERE v.age > 5 OR p.kind = 'a'",
+    "SELECT COUNT(*) FROM patients p LEFT JOIN visits v USING (patient) WHERE v.age IS NULL",
+    "SELECT COUNT(*) FROM patients p LEFT JOIN visits v USING (patient) WHERE p.patient IS NOT NULL",
+    "SELECT SUM(v.age) FROM visits v LEFT JOIN courses c ON c.visit = v.visit",
+    "SELECT COUNT(*) FROM (SELECT p.patient, COUNT(v.visit) AS n FROM patients p LEFT JOIN visits v USING (patient) "
+    "GROUP BY p.patient) t WHERE n = 0",
+    "SELECT COUNT(*) FROM (SELECT p.patient FROM patients p LEFT JOIN visits v USING (patient)) t",
+    "SELECT COUNT(*) FROM (SELECT patient FROM (SELECT p.patient FROM patients p LEFT JOIN visits v USING (patient)) "
+    "t) u",
+    "WITH t AS (SELECT kind, visit FROM patients p LEFT JOIN visits v USING (patient)) SELECT COUNT(*) FROM t",
+    "SELECT kind, n FROM (SELECT p.kind, COUNT(*) AS n FROM patients p LEFT JOIN visits v USING (patient) "
+    "GROUP BY p.kind) t WHERE n > 1",
+    "SELECT COUNT(*) FROM (SELECT p.patient, v.visit FROM patients p LEFT JOIN visits v USING (patient)) t "
+    "JOIN courses c ON c.visit = t.visit",
     "SELECT COUNT(*) FROM patients p FULL JOIN visits v USING (patient)",
     "SELECT COUNT(*) FROM (SELECT kind AS x, patient FROM patients) a JOIN (SELECT age AS x, patient FROM visits) b "
     "USING (patient)",

@@ -94,7 +94,7 @@ def _read_view(cursor: Cursor, views: Views, read_groups: ReadGroups) -> View:
     del cursor.qualifiers[before:]
     if source.view is None:
         return View(source, where, columns, has_others, on)
-    return _compose(source.view, View(replace(source, view=None), where, columns, has_others))
+    return _compose(source.view, View(replace(source, view=None), where, columns, has_others, on))
 
 
 def _compose(inner: View, outer: View) -> View:
@@ -110,8 +110,8 @@ def _compose(inner: View, outer: View) -> View:
     has_others = (
         inner.has_others if columns is None else outer.has_others and (inner.columns is None or inner.has_others)
     )
-    source = replace(outer.source, joins=inner.source.joins)
-    return View(source, join_conditions(inner.where, where), found, has_others, inner.on)
+    source = replace(outer.source, joins=inner.source.joins, is_outer=outer.source.is_outer or inner.source.is_outer)
+    return View(source, join_conditions(inner.where, where), found, has_others, outer.on)
 
 
 def _refuse_rows(cursor: Cursor) -> NoReturn:
@@ -185,6 +185,7 @@ def _join_views(cursor: Cursor, view: View, names: tuple[str, ...], views: Views
             cursor.expect("JOIN")
         other, table, more = _read_first(cursor, views, read_groups)
         is_rows = not isinstance(other, GroupedView) and (other is None or other.source.join is None)
+        is_rows = is_rows and not view.source.is_outer and not (isinstance(other, View) and other.source.is_outer)
         if table.casefold() not in cursor.linked or not is_rows or (is_outer and (other or view.source.joins)):
             raise cursor.build_refusal(WHY_NOT["JOIN"])
         on += () if is_listed else _read_on(cursor)
@@ -213,7 +214,8 @@ def _join_tables(cursor: Cursor, view: View | None, table: str, names: tuple[str
     if view is None and cursor.called:
         return _join_several(cursor, table, names)
     join = view.source.join if view is not None else None
-    if join is not None and cursor.is_at(",", "JOIN", "INNER"):
+    is_final = join is not None or (view is not None and view.source.is_outer)
+    if is_final and cursor.is_at(",", "JOIN", "INNER"):
         raise cursor.build_refusal(WHY_NOT["JOIN"])
     if cursor.is_at("INNER") and cursor.following.word == "JOIN":
         cursor.advance()

@@ -84,6 +84,7 @@ def read_groups(cursor: Cursor, views: Views) -> GroupedView:
         tuple(kept),
         source.joins if source.view is None else source.view.source.joins,
         on,
+        source.keeps_unmatched,
     )
 
 
@@ -96,7 +97,7 @@ def read_rows(
     groups = source.groups
     if groups is None:
         joins = source.joins if source.view is None else source.view.source.joins
-        return items, [], replace(source, join=join, joins=joins), on, where
+        return items, [], replace(source, join=join, joins=joins, is_outer=source.keeps_unmatched), on, where
     if items.measured or cursor.is_at("GROUP") or not groups.values:
         if find_unit_key(groups) is None:
             raise cursor.build_refusal(_OF_GROUPS)
@@ -110,6 +111,7 @@ def _choose_units(source: Source, groups: GroupedView, where: Predicate | None) 
     """Return the rows of units as the source, and the condition on them that WHERE and the subquery's HAVING make."""
     per_unit, kept = build_per_unit(groups)
     source = replace(source, join=None, view=None, groups=None, per_unit=per_unit, joins=groups.joins)
+    source = replace(source, is_outer=groups.is_outer)
     return source, join_conditions(kept, where)
 
 
@@ -134,4 +136,5 @@ def _compute_with_groups(
     if where is not None and any(any(iter_windows(one.value)) for one in found.values):
         raise cursor.build_refusal(_WINDOWS_INSIDE)
     passing = [adopt_kept(one, groups.measured, found.measured) for one in kept]
-    return found, passing, replace(source, table=groups.table, join=groups.join, view=groups.view, joins=groups.joins)
+    rows = replace(source, table=groups.table, join=groups.join, view=groups.view)
+    return found, passing, replace(rows, joins=groups.joins, is_outer=groups.is_outer)

@@ -81,6 +81,7 @@ class GroupedView:
 
     ``measured``: the aggregates, each once; ``kept``: the conditions of HAVING on them. ``view``: the rows, if a
     subquery chooses them. ``joins``: linked tables that are joined, and ``on`` the columns that are said to be equal.
+    ``is_outer``: as of ``Source``.
     """
 
     table: str
@@ -94,6 +95,7 @@ class GroupedView:
     kept: tuple[Kept, ...] = ()
     joins: tuple[str, ...] = ()
     on: tuple[tuple[JoinedColumn, JoinedColumn], ...] = ()
+    is_outer: bool = False
 
     def merge(self, other: GroupedView) -> GroupedView:
         """Return the columns of both, which are one row each, of the same table.
@@ -101,7 +103,7 @@ class GroupedView:
         Raises:
             RequestError: they are not, or share a name.
         """
-        own, others = ((one.table, one.view, one.join, one.joins, one.on) for one in (self, other))
+        own, others = ((one.table, one.view, one.join, one.joins, one.on, one.is_outer) for one in (self, other))
         same = own == others
         shared = {name.casefold() for name in self.names} & {name.casefold() for name in other.names}
         if not same or self.keys or other.keys or self.kept or other.kept or shared:
@@ -202,6 +204,11 @@ class Source:
     on: tuple[Predicate, ...] = ()
     per_unit: PerUnit | None = None
     is_outer: bool = False
+
+    @property
+    def keeps_unmatched(self) -> bool:
+        """Whether it is an outer join, or a subquery that is one."""
+        return self.is_outer or (self.view is not None and self.view.source.is_outer)
 
 
 @dataclass(frozen=True, slots=True)
