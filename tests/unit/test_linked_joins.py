@@ -222,3 +222,33 @@ def test_a_table_outside_an_analysts_scope_is_refused_like_one_that_is_not_there
                 session.prepare(read_question(session, text, may_see=lambda seen: seen in ("o", "l")))
             told.append(f"{refused.value.code} {refused.value.detail} {refused.value.fix}".replace(name, "NAME"))
     assert told[0] == told[1]
+
+
+PUBLIC = """format = 1
+name = "segs"
+key = "seg"
+source = "csv:segs.csv"
+attribute = [{ name = "region", type = "category", values = ["north", "south"], null = "drop" }]
+"""
+KEYED = 'format = 1\nconstraint = [{ kind = "foreign_key", columns = ["seg"], references = "segs(seg)" }]'
+
+
+def test_a_public_table_belongs_to_the_column_whose_table_refers_to_it(tmp_path: Path) -> None:
+    """A line has a segment of its own, which hides the customer's: the customer's public table does not fit it."""
+    seg = '\n[[attribute]]\nname = "seg"\ntype = "category"\nvalues = ["A", "B"]\nnull = "drop"\n'
+    folder = write_shop(tmp_path / "w", cu=CU.replace("format = 1", KEYED, 1), l=LINES + seg)
+    (folder / "public").mkdir()
+    (folder / "public" / "segs.toml").write_text(PUBLIC)
+    (folder / "segs.csv").write_text("seg,region\nA,north\nB,south\n")
+    with sq.open(folder) as session:
+        assert [one.name for one in session.schema("o+cu").public] == ["segs"]
+        assert not session.schema("l+cu+o").public
+        by_region = (
+            "SELECT region, COUNT(*) FROM {} JOIN cu ON o.c = cu.c JOIN segs ON segs.seg = {}.seg GROUP BY region"
+        )
+        assert ask_exactly(session, by_region.format("o", "cu")) == [("north", 3), ("south", 1)]
+        spent = session.get_budget("l").spent
+        for table in ("cu", "l"):
+            with pytest.raises(SiloquentError):
+                session.ask(by_region.format("l JOIN o ON l.o = o.o", table) + EXACT)
+        assert session.get_budget("l").spent == spent

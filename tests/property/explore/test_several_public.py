@@ -28,6 +28,11 @@ FROM = {
         "AND n2.nation = b.nation",
         "slo12",
     ),
+    "parcels l, purchases o, buyers b, nations n, sellers s": (
+        "l.purchase = o.purchase AND o.buyer = b.buyer AND l.seller = s.seller AND b.nation = s.home "
+        "AND n.nation = s.home",
+        "slon",
+    ),
     "purchases o, buyers b, nations AS n": ("o.buyer = b.buyer AND b.nation = n.nation", "on"),
 }
 """Tables, what they are joined on, and whose columns may be asked for."""
@@ -77,13 +82,15 @@ def session(folder: Path) -> Iterator[sq.Session]:
 def test_numbers_are_those_of_sql(folder: Path, session: sq.Session) -> None:
     chance = random.Random(7)
     with connect(folder) as exact:
-        for number in range(24):
+        for number in range(30):
             text = draw_question(chance, number)
             verdict = judge(session, exact, Question("several", text, ("join-public",)))
             assert verdict.outcome == "answered", (text, verdict.why)
 
 
 SOME = [
+    "SELECT n.region, COUNT(*) AS x FROM parcels l, purchases o, buyers b, nations n, sellers s WHERE n.nation = "
+    "s.home AND s.seller = l.seller AND l.purchase = o.purchase AND o.buyer = b.buyer GROUP BY n.region",
     "SELECT n.region, COUNT(*) AS x FROM parcels l JOIN purchases o USING (purchase) JOIN buyers b USING (buyer) "
     "JOIN sellers s ON s.seller = l.seller JOIN nations n ON n.nation = s.home WHERE b.newsletter OR s.rating = 1 "
     "GROUP BY n.region",
