@@ -32,7 +32,7 @@ from unit.linked_shop import UNIT, write_shop
 def test_one_unit_moves_answers_no_further_than_the_bound(
     tmp_path: Path, place: int, replaced: bool, joined: bool
 ) -> None:
-    worst = find_worst_move(tmp_path, trees=24, most=2, place=place, replaced=replaced, joined=joined)
+    worst = find_worst_move(tmp_path, trees=12, most=2, place=place, replaced=replaced, joined=joined)
     bounds = (4 if replaced else 2, 2 * LARGEST, 1)
     assert all(seen <= bound for seen, bound in zip((worst.l1, worst.total, worst.units), bounds, strict=True))
     assert not worst.wrong
