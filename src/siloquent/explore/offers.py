@@ -248,10 +248,11 @@ class Offers:
 
     def _list_sizes(self, query: Query) -> list[int]:
         """List the group sizes for which averages are offered, if the question leaves them open."""
-        promise, size = query.promise, self.schema.size_hint
+        promise, schema = query.promise, extend_schema(query, self.schema)
+        size = schema.size_hint
         if not isinstance(promise, Accuracy) or promise.at_least is not None or query.chooses_by_another or not size:
             return []
-        if not any(isinstance(one, Average) for one in query.aggregates) or find_sure_rows(query, self.schema):
+        if not any(isinstance(one, Average) for one in query.aggregates) or find_sure_rows(query, schema):
             return []
         if isinstance(query.workload, GroupBy):
             counted = replace(query, aggregate=Count(), others=(), presentation=None, promise=Accuracy(Decimal(1)))

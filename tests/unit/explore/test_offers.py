@@ -87,3 +87,21 @@ def test_a_count_of_what_is_left_out_is_told_and_offered_as_what_can_be_asked(tm
         assert isinstance(refused, RequestError)
         assert "only null = 'cell' counts the rows without it" in refused.detail
         assert refused.fix == "SELECT COUNT(*) FROM visits WHERE age > 30 ERROR 500 /* left out: ward IS NULL */"
+
+
+@pytest.mark.parametrize("of", ["age", "age + 1", "CASE WHEN ward = 'icu' THEN age ELSE 3 END", "round(age / 7, 1)"])
+@pytest.mark.parametrize("aggregate", ["AVG", "SUM", "VAR", "MEDIAN", "COUNT"])
+@pytest.mark.parametrize("rest", ["", " WHERE age > 3", " GROUP BY ward"])
+def test_numbers_that_are_computed_are_refused_by_price_as_columns_are(
+    tmp_path: Path, of: str, aggregate: str, rest: str
+) -> None:
+    errors = "1e-3, 1e-3 FOR AT LEAST 100 ROWS" if aggregate == "VAR" else "1e-3, 1e-3"
+    with open_table(tmp_path) as session:
+        refused = refuse(session, f"SELECT COUNT(*), {aggregate}({of}) FROM visits{rest} ERROR {errors}")
+    assert isinstance(refused, (AccuracyUnreachable, BudgetExceeded)), refused
+
+
+def test_conditions_that_are_left_out_are_told_whole(tmp_path: Path) -> None:
+    with open_table(tmp_path, epsilon="100") as session:
+        refused = refuse(session, "SELECT COUNT(*) FROM visits WHERE (abs(age) < 0 OR age IN (121, 122)) ERROR 5")
+    assert refused.fix == "SELECT COUNT(*) FROM visits ERROR 5 /* left out: abs(age) < 0, age IN (121, 122) */"

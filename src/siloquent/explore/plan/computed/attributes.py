@@ -92,7 +92,10 @@ def _build_number(value: PlannedValue, name: str, source: _Source) -> Attribute:
     steps = value.high - value.low + 1
     is_decimal = _is_decimal(value.step)
     if not is_decimal or steps > MAX_STEPS or max(abs(value.low), abs(value.high)) > MAX_FROM_ZERO:
-        why = f"has {steps:,} possible values" if is_decimal else "has no last decimal place"
+        why = "has no last decimal place"
+        if is_decimal:
+            far = f"is up to {max(abs(value.low), abs(value.high)):,} steps away from zero"
+            why = f"has {steps:,} possible values" if steps > MAX_STEPS else far
         raise TooFine(
             f"{source.text[:200]} {why}, so its sums would not be exact.",
             fix=f"ROUND({source.text}, {_find_places(value)})",
