@@ -55,7 +55,20 @@ def test_every_kind_of_frame_is_read(as_frame: Callable[[pa.Table], Any]) -> Non
         assert counted.tolist() == right.tolist(), names
 
 
-@pytest.mark.parametrize("frame", [{"age": [1]}, [1, 2], "visits.csv", 7, object()])
+@pytest.mark.parametrize(
+    "frame",
+    [
+        {"age": [1]},
+        [1, 2],
+        "visits.csv",
+        7,
+        object(),
+        pd.Series([1, 2], name="age"),
+        pl.Series("age", [1, 2]),
+        pa.chunked_array([[1, 2]]),
+        pa.Table,
+    ],
+)
 def test_what_is_no_frame_is_refused(frame: object) -> None:
     with pytest.raises(SchemaError, match="expected an Arrow, pandas or polars table"):
         opened(clinic_schema(), frame)
@@ -141,6 +154,17 @@ unit = { kind = "row" }
 accountant = "pure"
 epsilon = "100"
 """
+
+
+@pytest.mark.parametrize("name", [0, None, 1.5, b"age", date(2024, 1, 1), ("age", 1)])
+def test_columns_whose_names_are_not_texts_are_refused_with_a_fix_that_works(name: object) -> None:
+    frame = visits(20).to_pandas()
+    frame[name] = 1
+    with pytest.raises(SchemaError, match="names are not texts") as refused:
+        opened(clinic_schema(), frame)
+    assert refused.value.fix == "frame.columns = [str(name) for name in frame.columns]"
+    frame.columns = [str(name) for name in frame.columns]
+    opened(clinic_schema(), frame)
 
 
 def test_two_columns_of_one_name_are_refused() -> None:

@@ -39,14 +39,23 @@ def convert_to_arrow(
     """
     import narwhals.stable.v2 as nw
 
-    if type(frame).__module__.startswith("pandas") and getattr(frame.columns, "nlevels", 1) > 1:
+    headings = getattr(frame, "columns", None) if type(frame).__module__.startswith("pandas") else None
+    if getattr(headings, "nlevels", 1) > 1:
         raise SchemaError(
             f"The frame of {table!r} has columns of several levels (a pandas MultiIndex); expected one name per "
             "column.",
             fix='frame.columns = ["_".join(map(str, levels)) for levels in frame.columns]',
         )
+    if headings is not None and not all(isinstance(name, str) for name in headings):
+        raise SchemaError(
+            f"The frame of {table!r} has columns whose names are not texts, such as the numbers of a file without a "
+            "header.",
+            fix="frame.columns = [str(name) for name in frame.columns]",
+        )
     known = hide_failures(_wrap_frame)(frame)
-    if not isinstance(known, (nw.DataFrame, nw.LazyFrame)) and not hasattr(frame, "__arrow_c_stream__"):
+    is_column = type(frame).__name__ in ("Series", "ChunkedArray")  # these stream their values, which are no rows
+    is_stream = hasattr(frame, "__arrow_c_stream__") and not is_column and not isinstance(frame, type)
+    if not isinstance(known, (nw.DataFrame, nw.LazyFrame)) and not is_stream:
         raise SchemaError(
             f"The frame of {table!r} is {type(frame).__name__}; expected an Arrow, pandas or polars table.",
             fix="pyarrow.table({...}), or give the table a source",
