@@ -136,13 +136,13 @@ def parse_hash_plan(text: str) -> HashPlan:
             group=plain["group"],
             token_key=int(plain["token_key"]),
         )
-        _require_fit(made)
+        require_fit(made)
         return made
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, ArithmeticError):
         raise ReleaseError("The hash plan cannot be read: it is not a plan, or it was altered.") from None
 
 
-def _require_fit(plan: HashPlan) -> None:
+def require_fit(plan: HashPlan) -> None:
     """Check that kernel, sets, labels and functions are consistent; compiled loops rely on it.
 
     Raises:

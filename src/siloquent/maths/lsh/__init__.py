@@ -24,7 +24,7 @@ from siloquent.maths.lsh.families import (
     dump_kernel,
     parse_kernel,
 )
-from siloquent.maths.lsh.hashes import Axes, Hashes, draw_hashes
+from siloquent.maths.lsh.hashes import Axes, Hashes, TooNarrow, count_uniforms, draw_hashes
 from siloquent.maths.lsh.minhash import MinHashes, compute_set_sums, count_sets, draw_minhashes, hash_ids
 from siloquent.maths.lsh.surrogate import build_surrogate_axes, lift_models, lift_records
 
@@ -42,12 +42,14 @@ __all__ = [
     "Power",
     "Product",
     "Surrogate",
+    "TooNarrow",
     "build_surrogate_axes",
     "compute_row_sums",
     "compute_set_sums",
     "count_dense",
     "count_sets",
     "count_sparse",
+    "count_uniforms",
     "draw_hashes",
     "draw_minhashes",
     "dump_kernel",

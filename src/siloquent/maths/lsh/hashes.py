@@ -143,13 +143,14 @@ def draw_hashes(
             means stay unbiased); "iid": independent rows.
     Raises:
         ValueError: ``rows`` is not a power of two with "sobol", ``width`` is not, or codes do not fit the kernel.
+        TooNarrow: Codes would pass 2^53.
     Source:
         "Quasi-Monte Carlo Feature Maps for Shift-Invariant Kernels" (ICML 2014) spreads random features this way.
     """
     if width is not None and (width < 2 or width & (width - 1)):
         raise ValueError(f"width must be a power of two, at least 2, not {width}")
     random = np.random.default_rng(seed)
-    needed = sum(_count_uniforms(part, len(axes.steps)) for part in _iter_components(kernel))
+    needed = count_uniforms(kernel, len(axes.steps))
     if projections == "sobol" and needed <= MAX_SOBOL:
         uniform = _draw_sobol(random, rows, needed)
     else:
@@ -181,8 +182,12 @@ def _iter_components(kernel: Kernel) -> Iterator[Kernel]:
         yield kernel
 
 
+def count_uniforms(kernel: Kernel, d: int) -> int:
+    """Return the number of uniform numbers that one hash function of ``d`` attributes takes."""
+    return sum(_count_uniforms(part, d) for part in _iter_components(kernel))
+
+
 def _count_uniforms(kernel: Kernel, d: int) -> int:
-    """Return the number of uniform numbers that one hash function takes."""
     if isinstance(kernel, PStable):
         return d + 1
     if isinstance(kernel, Laplacian):
@@ -192,6 +197,10 @@ def _count_uniforms(kernel: Kernel, d: int) -> int:
     if isinstance(kernel, Hamming):
         return kernel.bits
     raise ValueError(f"{type(kernel).__name__} compares sets, which have no places")
+
+
+class TooNarrow(ValueError):
+    """A kernel whose codes pass 2^53 over the domain."""
 
 
 class _DrawnHashes:
@@ -214,7 +223,9 @@ class _DrawnHashes:
 
             u = self.take(d)
             a = ndtri(u) if kernel.order == 2 else np.clip(np.tan(math.pi * (u - 0.5)), -_CAUCHY, _CAUCHY)
-            self._add_affine(a * self.axes.grid / kernel.bandwidth, self.take(1)[:, 0])
+            with np.errstate(over="ignore"):
+                scaled = a * self.axes.grid / kernel.bandwidth
+            self._add_affine(scaled, self.take(1)[:, 0])
         elif isinstance(kernel, Laplacian):
             from scipy.special import gammaincinv
 
@@ -237,7 +248,10 @@ class _DrawnHashes:
     def _add_affine(self, a: Floats, b: Floats, *, column: Integers | None = None) -> None:
         """Add a component floor(a . k + b), b uniform in [0, 1): its distribution does not depend on where k begins."""
         steps = self.axes.steps.astype(np.float64) if column is None else self.axes.steps[column][:, None]
-        reach = (np.abs(a) * steps).sum(axis=1) + 1
+        with np.errstate(over="ignore"):
+            reach = (np.abs(a) * steps).sum(axis=1) + 1
+        if not (reach + float(self.axes.steps.sum()) + 4 < LARGEST).all():
+            raise TooNarrow("the bandwidth is too small for the declared ranges")
         # |rint(2^t a) k + rint(2^t b)| + 2^t < 2^53 for every k of the domain, with half a unit of rounding each.
         room = (LARGEST - float(self.axes.steps.sum()) - 2) / (reach + 1)
         shift = np.clip(np.floor(np.log2(np.maximum(room, 1))), 0, MAX_SHIFT).astype(np.int64)
@@ -274,4 +288,4 @@ class _DrawnHashes:
         reach = a * (self.axes.steps - 1 if column[0, 0] < 0 else self.axes.steps[column[:, :1]] - 1)
         ends = [(np.clip(reach, *side).sum(axis=1) + B[:, 0]).astype(np.int64) for side in ((None, 0), (0, None))]
         low, high = (end >> shift[:, 0] for end in ends)
-        return replace(made, bucket="range", low=low, width=int((high - low).max()) + 1)
+        return replace(made, bucket="range", low=low, width=max(2, int((high - low).max()) + 1))

@@ -19,6 +19,8 @@ from siloquent.maths.lsh import (
     MinHashes,
     PStable,
     Surrogate,
+    TooNarrow,
+    count_uniforms,
     draw_hashes,
     draw_minhashes,
 )
@@ -37,7 +39,7 @@ from siloquent.privacy.budget import Budget, round_down_to_units, round_up_to_dr
 from siloquent.privacy.prices import describe_price
 from siloquent.readable import Readable
 from siloquent.schema import TableSchema
-from siloquent.sketch.hash_plan import HashedFeature, HashPlan, Sets, parse_hash_plan
+from siloquent.sketch.hash_plan import HashedFeature, HashPlan, Sets, parse_hash_plan, require_fit
 from siloquent.sketch.plan.features import build_axes, build_hashed_features, list_labels
 from siloquent.sketch.spec import MAX_COUNTERS, SketchSpec
 
@@ -45,6 +47,8 @@ Noise = Literal["gaussian", "laplace"]
 
 MAX_AUTO_ROWS, MIN_AUTO_ROWS = 16_384, 64
 MAX_AUTO_COUNTERS = 2**23
+MAX_NUMBERS = 2**24
+"""The largest number of projections of all rows: 128 MiB."""
 HASHED_WIDTH = 2_048
 """The default width. For a given number of counters, more rows and fewer buckets are better: the collisions in a bucket
 are 1 / (R W) either way, and the rest of a row's variance is 1 / R (benchmarks, K3)."""
@@ -157,6 +161,7 @@ def plan(spec: SketchSpec, schema: TableSchema, *, seed: int, summed: bool = Fal
         rows = _choose_rows(spec, schema, features, len(labels) or 1, pure, seed)
         hashes = _draw_hashes(spec, features, rows, seed)
         hashed = HashPlan(spec.kernel, features, hashes, sets, spec.label, labels, spec.group, seed % 2**32)
+        _require_readable(hashed)
     _check_room(hashed)
     hits = _count_hits(spec, schema, hashed.hashes.rows, pure)
     moved = compute_counter_sensitivity(
@@ -194,11 +199,37 @@ def _draw_hashes(spec: SketchSpec, features: tuple[HashedFeature, ...], rows: in
         if is_of_sets(spec.kernel):
             buckets = spec.width if isinstance(spec.width, int) else HASHED_WIDTH
             return draw_minhashes(spec.kernel, rows=rows, seed=seed, width=buckets)
+        _check_numbers(spec, len(features), max(rows, 256))
         width = _choose_width(spec, features, seed)
         axes = build_axes(spec.kernel, features)
         return draw_hashes(spec.kernel, axes, rows=rows, seed=seed, width=width, projections=how)
     except ValueError as wrong:
-        raise RequestError(f"This kernel cannot be drawn: {wrong}.", fix=UseOption("width", 4096)) from None
+        raise _refuse_kernel(wrong) from None
+
+
+def _require_readable(hashed: HashPlan) -> None:
+    """Refuse hash functions that a sketch could not be read back with, before anything is spent."""
+    try:
+        require_fit(hashed)
+    except ValueError:
+        raise RequestError("These hash functions cannot be written to a file.", fix="another kernel") from None
+
+
+def _refuse_kernel(wrong: ValueError) -> RequestError:
+    fix = "a wider bandwidth" if isinstance(wrong, TooNarrow) else UseOption("width", 4096)
+    return RequestError(f"This kernel cannot be drawn: {wrong}.", fix=fix)
+
+
+def _check_numbers(spec: SketchSpec, features: int, rows: int) -> None:
+    """Refuse more projections than fit into memory and into a file, before they are drawn."""
+    needed = count_uniforms(spec.kernel, features)
+    if rows * needed > MAX_NUMBERS:
+        raise RequestError(
+            f"{rows:,} rows of {needed:,} projections are too many; the limit is {MAX_NUMBERS:,} in total.",
+            fix=UseOption("rows", 1 << math.floor(math.log2(MAX_NUMBERS // needed)))
+            if needed * 2 <= MAX_NUMBERS
+            else "fewer features or bits",
+        )
 
 
 def _choose_width(spec: SketchSpec, features: tuple[HashedFeature, ...], seed: int) -> int | None:
@@ -233,8 +264,10 @@ def _choose_rows(
             if _choose_width(spec, features, seed) is None:
                 width = 1.1 * _estimate_range(spec, features, seed)  # all rows together may have somewhat more codes
         except ValueError as wrong:
-            raise RequestError(f"This kernel cannot be drawn: {wrong}.", fix=UseOption("width", 4096)) from None
+            raise _refuse_kernel(wrong) from None
     fits = 1 << math.floor(math.log2(max(MAX_AUTO_COUNTERS / (classes * width), MIN_AUTO_ROWS)))
+    if not is_of_sets(spec.kernel):
+        fits = min(fits, 1 << math.floor(math.log2(max(MAX_NUMBERS // count_uniforms(spec.kernel, len(features)), 1))))
     most = min(MAX_AUTO_ROWS, fits)
     if spec.accuracy is not None:
         return _choose_rows_for_accuracy(spec, schema, most)
