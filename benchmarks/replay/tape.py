@@ -27,7 +27,7 @@ from siloquent.synth.measure import chain
 Array = NDArray[Any]
 ADDITIVE = ("add_laplace", "add_gaussian", "add_geometric")
 CHOOSING = ("permute_and_flip", "select_exponential", "select_exponential_top_k")
-READING = ("count_by_cell", "sum_by_cell", "count_units_by_group", "fold", "read_rows")
+READING = ("count_by_cell", "sum_by_cell", "measure_together", "count_units_by_group", "fold", "read_rows")
 FAR = 2**40
 
 
@@ -195,6 +195,8 @@ def _plain(value: Any) -> Any:
     """A read's argument without what is random (permits) and without addresses in memory."""
     if isinstance(value, (list, tuple)):
         return [_plain(one) for one in value]
+    if hasattr(value, "blocks"):
+        return _plain([*value.blocks, value.summed])
     if hasattr(value, "attributes") and hasattr(value, "shape"):
         return tuple(value.attributes), tuple(value.shape)
     return value if isinstance(value, (str, int, bool)) else type(value).__name__

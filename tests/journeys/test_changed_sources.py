@@ -342,7 +342,7 @@ def test_an_answer_after_a_crash_is_marked_by_the_rows_that_it_counted(
 ) -> None:
     place = Place(tmp_path, "csv").hold(rows(4_000))
     with monkeypatch.context() as crash:
-        crash.setattr("siloquent.explore.task.measure", _crash)
+        crash.setattr("siloquent.explore.task.measure_all", _crash)
         with pytest.raises(DataError):
             place.session.ask(ALL, key="k")
     place.hold(rows(2_000))

@@ -131,7 +131,7 @@ def test_control_c_after_the_charge_says_so_and_how_to_go_on(
     owner: Person, types: Types, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patched:
-        patched.setattr("siloquent.explore.task.measure", interrupted)
+        patched.setattr("siloquent.explore.task.measure_all", interrupted)
         stopped = types("ask", WARDS, "--key", "k", "--yes")
         said = types("ask", WARDS, "--key", "other", "--yes", "--json").document
     assert stopped.status == 130

@@ -36,6 +36,7 @@ PLANTED = {
     "exec(text)": "schema/derived.py",
     "table.read_rows(['age'], permit)": "explore/estimate.py",
     "table.count_by_cell(blocks, permit)": "cli/base/screen.py",
+    "table.measure_together(asked, permit)": "cli/base/screen.py",
     "table.open_for_owner()": "api.py",
     "print(1)": "session.py",
     "raise ValueError(f'{name} is no number')": "session.py",

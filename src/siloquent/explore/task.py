@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -21,7 +22,7 @@ from siloquent.explore.estimate import (
     rehearse,
 )
 from siloquent.explore.linked_joins import bind_joins
-from siloquent.explore.measure import choose_rows, measure
+from siloquent.explore.measure import choose_rows, measure_all
 from siloquent.explore.offers import Offers
 from siloquent.explore.plan.cells.distinct import describe_distinct
 from siloquent.explore.plan.explain import Explanation, describe_rows_left_out, explain_course
@@ -36,7 +37,7 @@ from siloquent.explore.reusable_answers import load_reusable_answers
 from siloquent.explore.spec import Answer, Query, render
 from siloquent.explore.spec.answers.labels import find_labels
 from siloquent.explore.spec.promises import Accuracy
-from siloquent.explore.spec.stored_measurement import OTHER_ROWS, encode_payload
+from siloquent.explore.spec.stored_measurement import OTHER_ROWS, StoredMeasurement, encode_payload
 from siloquent.explore.suggestions import suggest_affordable
 from siloquent.fixes import NO_FIX, Fix
 from siloquent.ledger import Permit, SettledAnswer
@@ -353,13 +354,16 @@ def _settle_step(
 
 def _measure_step(session: WorkspaceSession, step: PlanStep, permit: Permit, text: str, changed: int) -> SettledAnswer:
     require_planned(permit, step.event)
-    found, mark = [], None
-    for plan in step.plans:
-        table = session.open_planned_table(plan.schema, spent=RESERVED) if reads_rows(plan) else None
-        mark = mark if table is None else _draw_mark(session, table)
-        found.append(
-            complete_measurement(plan, build_empty_measurement(plan) if table is None else measure(plan, table, permit))
-        )
+    read, mark = [plan for plan in step.plans if reads_rows(plan)], None
+    measured: Iterator[StoredMeasurement] = iter(())
+    if read:
+        table = session.open_planned_table(read[0].schema, spent=RESERVED)
+        mark = _draw_mark(session, table)
+        measured = iter(measure_all(read, table, permit))
+    found = [
+        complete_measurement(plan, next(measured) if reads_rows(plan) else build_empty_measurement(plan))
+        for plan in step.plans
+    ]
     paid = found[0].event if len(found) == 1 else step.event
     kept = encode_payload(found, request=text, changed=changed, table=step.plans[0].schema.entry_name)
     return session.ledger.settle(permit, paid, kept, source_mark=mark)

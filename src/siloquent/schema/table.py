@@ -313,6 +313,10 @@ class TableSchema(Readable):
         linked = () if self.link is None else (self.link.parent, *self.link.parent.ancestors)
         return (*linked, *(each for one in self.related for each in (one, *one.ancestors)))
 
+    def list_referring(self) -> frozenset[str]:
+        """List the attributes by which its rows, or those joined to them, refer to public tables."""
+        return frozenset(one.key for one in self.public if one.via is None)
+
     @property
     def entry_name(self) -> str:
         """The name under which a shared account's entries are about this table; empty if the account is its own."""

@@ -259,6 +259,11 @@ def unpaid(plan: Any, table: Any, permit: Any) -> Any:
     return measure(plan, table, permit)
 
 
+def measure_each(measure_one: Callable[..., Any]) -> Callable[..., Any]:
+    """All plans of a step, one by one."""
+    return lambda plans, table, permit: [measure_one(plan, table, permit) for plan in plans]
+
+
 def groups_of_rows(real: Any) -> Callable[..., Any]:
     """Only groups that have more rows than the others are there at all."""
     return lambda compiled, columns: (found := real(compiled, columns))[found > 10]
@@ -323,8 +328,8 @@ EXPLORE = {
         question("median", USER),
         (quantile, "bound_total_change", lambda compiled, share: 1),
     ),
-    "an exact number among noisy ones": (question("groups", ROW), (task, "measure", shown_exactly)),
-    "a call that nobody pays for": (question("groups", ROW), (task, "measure", unpaid)),
+    "an exact number among noisy ones": (question("groups", ROW), (task, "measure_all", measure_each(shown_exactly))),
+    "a call that nobody pays for": (question("groups", ROW), (task, "measure_all", measure_each(unpaid))),
     "groups that are there where rows are": (
         question("groups", ROW),
         (run, "compute_answers", groups_of_rows(run.compute_answers)),

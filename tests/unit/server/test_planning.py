@@ -30,7 +30,7 @@ def test_what_was_charged_under_a_key_is_never_too_large_to_plan(
     folder, key = clinic_workspace(tmp_path / "clinic"), build_ledger_key(ANALYST.name, "monday")
     with sq.open(folder, analyst=ANALYST.name) as session, monkeypatch.context() as failing:
         if not is_measured:
-            failing.setattr("siloquent.explore.task.measure", lambda *given: 1 / 0)
+            failing.setattr("siloquent.explore.task.measure_all", lambda *given: 1 / 0)
         try:
             session.ask(QUESTION, key=key)
         except ZeroDivisionError:

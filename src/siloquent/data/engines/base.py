@@ -82,8 +82,11 @@ class ReadLimits:
 class Engine(Protocol):
     """Rows behind SQL. Queries are sqlglot trees in DuckDB's dialect over ``SOURCE`` and kept relations.
 
-    Every failure of the underlying engine is raised as ``DataError`` with a fixed text.
+    Every failure of the underlying engine is raised as ``DataError`` with a fixed text. ``computes_cells``: kept rows
+    are grouped and summed by any expression.
     """
+
+    computes_cells: bool
 
     def list_columns(self) -> Mapping[str, str]:
         """Return the source's columns in order, with DuckDB's type names."""

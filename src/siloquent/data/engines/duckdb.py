@@ -71,6 +71,8 @@ MAX_STATEMENTS = 256
 class DuckDBEngine:
     """Rows of one source in DuckDB.
 
+    ``computes_cells``: kept rows are grouped and summed by any expression, in one pass.
+
     Args:
         attach: Makes the relation ``SOURCE`` of a file, once; returns the further relations that it reads, if any.
         arrow: The rows of ``SOURCE`` instead: a table, or any object that returns an Arrow stream of the same rows
@@ -84,6 +86,8 @@ class DuckDBEngine:
     Raises:
         DataError: DuckDB cannot read the source.
     """
+
+    computes_cells = True
 
     @hide_failures
     def __init__(

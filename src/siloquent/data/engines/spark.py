@@ -40,6 +40,8 @@ class SparkEngine:
         DataError: Spark cannot read the table.
     """
 
+    computes_cells = False
+
     @hide_failures
     def __init__(self, session: SparkSession, table: exp.Table) -> None:
         _silence()

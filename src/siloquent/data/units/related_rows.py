@@ -69,6 +69,8 @@ class RelatedEngine:
         sources: The tables whose rows are looked up, by name, opened for this engine alone.
     """
 
+    computes_cells = True
+
     def __init__(
         self,
         schema: TableSchema,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from siloquent.data.cell_queries import Request
     from siloquent.data.computed_columns import ComputedColumn
     from siloquent.data.grouped_counts import GroupedCount
     from siloquent.data.sql.indices import SourceColumn
@@ -45,6 +47,9 @@ class UnitTable(PrivateTable):
     ) -> list[NDArray[np.int64]]:
         self._prepare()
         return self._scan_rows(scans, summed, self._grouped_rows.subquery(KEPT), in_memory=True)
+
+    def _run_together(self, requests: Sequence[Request]) -> list[list[NDArray[np.int64]]]:
+        return [self._run_scans(*one) for one in requests]
 
     def _select_rows(self, chosen: list[SourceColumn]) -> exp.Query:
         self._prepare()

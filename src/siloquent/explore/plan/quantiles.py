@@ -248,7 +248,7 @@ def _select_groups(
         raise RequestError(
             "Quantiles are asked for groups.", fix=f"SELECT MEDIAN({quote_name(attribute.name)}) behind GROUP BY"
         )
-    keys = list_group_keys(every, schema.domain) if isinstance(every, GroupBy) else []
+    keys = list_group_keys(every, schema.domain, schema.list_referring()) if isinstance(every, GroupBy) else []
     return query, schema, keys, workload.chosen if isinstance(workload, SomeGroups) else None
 
 

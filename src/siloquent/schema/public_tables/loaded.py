@@ -33,6 +33,11 @@ class PublicTable:
     via: Attribute | None = field(default=None, repr=False)
 
     @cached_property
+    def met(self) -> tuple[int, ...]:
+        """For each index of the key, the index of TRUE if it has a row, and -1 if it has none."""
+        return tuple(1 if known else -1 for known in self.known)
+
+    @cached_property
     def digest(self) -> str:
         """SHA-256 of the contents; different rows make different queries."""
         return hashlib.sha256(repr((self.name, self.key, self.known, self.columns)).encode()).hexdigest()

@@ -84,7 +84,7 @@ def test_a_charge_that_waits_for_its_measurement_is_measured_whatever_is_refused
 ) -> None:
     question = QUESTIONS["values"]
     with monkeypatch.context() as failing:
-        failing.setattr("siloquent.explore.task.measure", lambda *given: 1 / 0)
+        failing.setattr("siloquent.explore.task.measure_all", lambda *given: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             session.ask(question, key="k")
     spent = session.ledger.get_account("people@1").spent
@@ -141,7 +141,7 @@ def test_a_charge_for_a_quantile_of_steps_has_its_answer(
 ) -> None:
     few_truths(monkeypatch, most_then)
     with monkeypatch.context() as failing:
-        failing.setattr("siloquent.explore.task.measure", lambda *given: 1 / 0)
+        failing.setattr("siloquent.explore.task.measure_all", lambda *given: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             session.ask(MANY, key="k")
     spent = session.ledger.get_account("people@1").spent

@@ -150,7 +150,7 @@ def _compile_values(query: Query, schema: TableSchema, attribute: Attribute) -> 
             "COUNT(DISTINCT ...) takes groups that do not overlap.",
             fix=f"SELECT COUNT(DISTINCT {quote_name(attribute.name)}) with WHERE, one question for each predicate",
         )
-    keys, is_prefix = ([], False) if every == EVERY_ROW else list_keys(every, schema.domain)
+    keys, is_prefix = ([], False) if every == EVERY_ROW else list_keys(every, schema.domain, schema.list_referring())
     if is_prefix:
         raise RequestError("COUNT(DISTINCT ...) takes groups that do not overlap.", fix="HISTOGRAM instead of PREFIX")
     _require_few_values(attribute, keys)

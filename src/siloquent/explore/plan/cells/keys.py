@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
@@ -36,9 +36,13 @@ MAX_VALUES = 8 * 10**6
 """The maximum number of values of all keys' attributes together."""
 
 
-def list_keys(workload: GroupBy | Cube | Ranges | Any, domain: Domain) -> tuple[list[GroupKey], bool]:
+def list_keys(
+    workload: GroupBy | Cube | Ranges | Any, domain: Domain, referring: Collection[str] = ()
+) -> tuple[list[GroupKey], bool]:
     """List the keys of ``workload``, and whether each range includes all ranges before it.
 
+    Args:
+        referring: The attributes that refer to public tables: they are codes, however many values they have.
     Raises:
         UnknownName, RequestError: as for ``compile_workload``.
     """
@@ -56,7 +60,7 @@ def list_keys(workload: GroupBy | Cube | Ranges | Any, domain: Domain) -> tuple[
                 f"The keys have more than {MAX_VALUES:,} values in total.",
                 fix="group by fewer keys, or coarser columns",
             )
-        keys.append(_build_key(expression, domain))
+        keys.append(_build_key(expression, domain, referring))
         groups *= len(keys[-1].labels)
         if passes(groups, MAX_PREDICATES):
             raise RequestError(
@@ -65,16 +69,16 @@ def list_keys(workload: GroupBy | Cube | Ranges | Any, domain: Domain) -> tuple[
     return keys, False
 
 
-def list_group_keys(workload: GroupBy, domain: Domain) -> list[GroupKey]:
-    """List the keys of GROUP BY.
+def list_group_keys(workload: GroupBy, domain: Domain, referring: Collection[str] = ()) -> list[GroupKey]:
+    """List the keys of GROUP BY, as ``list_keys`` does.
 
     Raises:
         UnknownName, RequestError: as for ``compile_workload``.
     """
-    return list_keys(workload, domain)[0]
+    return list_keys(workload, domain, referring)[0]
 
 
-def _build_key(expression: Expression, domain: Domain) -> GroupKey:
+def _build_key(expression: Expression, domain: Domain, referring: Collection[str] = ()) -> GroupKey:
     name = find_attribute(expression)
     assert name is not None
     attribute = domain[name]
@@ -87,7 +91,10 @@ def _build_key(expression: Expression, domain: Domain) -> GroupKey:
         )
     if not isinstance(expression, Column):
         return _build_expression_key(expression, attribute)
-    if attribute.is_numeric and (attribute.edges or attribute.steps > (MAX_CODES if attribute.is_code else MAX_PLACES)):
+    most = MAX_CODES if attribute.is_code else MAX_PLACES
+    if attribute.kind == "integer" and attribute.name in referring:
+        most = MAX_PREDICATES
+    if attribute.is_numeric and (attribute.edges or attribute.steps > most):
         if not attribute.edges:
             raise RequestError(
                 f"Attribute {attribute.name!r} is a number without declared bins, so it cannot be a GROUP BY key.",

@@ -131,8 +131,21 @@ def _(expression: Through, cells: Cells) -> Values:
 
 def map_through_key(expression: Through) -> NDArray[np.int64]:
     """Map each cell of the key to the public attribute's cell, OUTSIDE last; OUTSIDE if there is no row."""
+    known = _mapped.get(id(expression.places))
+    if known is not None and known[0] is expression.places and known[1] == expression.attribute.size:
+        return known[2]
     places = np.append(np.array(expression.places, dtype=np.int64), -1)
-    return np.where(places < 0, expression.attribute.size, places)
+    found = np.where(places < 0, expression.attribute.size, places)
+    found.setflags(write=False)
+    while len(_mapped) >= _MOST_MAPPED:
+        _mapped.pop(next(iter(_mapped)), None)
+    _mapped[id(expression.places)] = (expression.places, expression.attribute.size, found)
+    return found
+
+
+_MOST_MAPPED = 64
+_mapped: dict[int, tuple[tuple[int, ...], int, NDArray[np.int64]]] = {}
+"""The maps of the newest public columns: one of a key with 10^6 values takes as long as many conditions on it."""
 
 
 @_evaluate.register
@@ -229,6 +242,12 @@ def evaluate_atom(
         RequestError: types do not fit, or no row could ever pass the test.
         UnknownName: a category is compared with a value that is not declared.
     """
+    if places is None and (through := _find_through(predicate)) is not None:
+        public = through.attribute
+        if public.size < attribute.size:  # once for each of its values, not for each of the key's
+            same = Through(public.name, public, tuple(range(public.size)))
+            truth = evaluate_atom(_replace_through(predicate, same), public)
+            return np.asarray(truth[map_through_key(through)])
     if isinstance(predicate, IsNull):
         return _is_null(predicate, attribute, places)
     if isinstance(predicate, Like):
@@ -240,6 +259,17 @@ def evaluate_atom(
         tests = [Compare(predicate.expression, "=", Value(value)) for value in predicate.values]
         return np.asarray(np.max([_compare(test, attribute, places) for test in tests], axis=0), dtype=np.int8)
     return _compare(predicate, attribute, places)
+
+
+def _find_through(test: Compare | InList | Like | IsNull) -> Through | None:
+    """Find the public column that is compared with constants."""
+    if isinstance(test, Compare):
+        return test.left if isinstance(test.left, Through) and isinstance(test.right, Value) else None
+    return test.expression if isinstance(test.expression, Through) else None
+
+
+def _replace_through(test: Compare | InList | Like | IsNull, column: Through) -> Compare | InList | Like | IsNull:
+    return replace(test, left=column) if isinstance(test, Compare) else replace(test, expression=column)
 
 
 def _compare(test: Compare, attribute: Attribute, places: NDArray[np.int64] | None) -> Truth:

@@ -78,7 +78,7 @@ def _compile(query: Query, schema: TableSchema) -> CompiledWorkload:
         if workload.parts == (And(()),):
             labels, names = ((),), ()
     else:
-        keys, prefix = list_keys(workload, domain)
+        keys, prefix = list_keys(workload, domain, schema.list_referring())
         parts = [build_keyed_part(keys, query.where, domain, prefix=prefix)]
         labels = tuple(iter_combinations([key.labels for key in keys]))
         names = tuple(key.name for key in keys)

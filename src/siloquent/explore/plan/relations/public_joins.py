@@ -93,10 +93,7 @@ def inline_join(query: Query, schema: TableSchema) -> Query:
     if not tables:
         return replace_columns(query, _refuse_unjoined(schema)) if schema.public else query
     through = build_through(tables, schema)
-    met = [
-        Compare(Through(one.key, _MET, tuple(1 if known else -1 for known in one.known)), "=", Value(True))
-        for one in tables
-    ]
+    met = [Compare(Through(one.key, _MET, one.met), "=", Value(True)) for one in tables]
     inner = met[0] if len(met) == 1 else And(tuple(met))
     bare: Query = replace_columns(replace(query, join=None, publics=()), through)
     return replace(bare, where=inner if bare.where is None else And((inner, bare.where)))
