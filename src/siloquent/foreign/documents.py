@@ -99,6 +99,19 @@ def load_json(text: str | bytes, *, most: int = MAX_JSON_BYTES, memory: int = MA
         raise DocumentTooLarge("it is nested too deeply") from None
 
 
+def is_portable(value: Any) -> bool:
+    """Return whether a JSON value can be written again as JSON in UTF-8: no NaN, infinity or half a surrogate pair.
+
+    >>> is_portable({"a": [1, "b"]}), is_portable([float("nan")]), is_portable(chr(0xD800))
+    (True, False, False)
+    """
+    try:
+        json.dumps(value, allow_nan=False, ensure_ascii=False).encode()
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
 def _require_shallow(brackets: str) -> None:
     depth = 0
     for bracket in brackets:

@@ -8,6 +8,8 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from siloquent.foreign.documents import is_portable
+from siloquent.privacy import parse_exact
 from siloquent.server.access.acts import record
 from siloquent.server.access.tokens import Principal
 from siloquent.server.failures.problems import Refused, build_not_found
@@ -23,6 +25,8 @@ OWNERS_TASK = "discover"
 """The task that owners run, too: it finds values for their declarations, and is charged to the table's account."""
 ENDED = ("done", "failed", "cancelled")
 MAX_LISTED = 200
+NOT_PORTABLE = "holds a number or text that JSON in UTF-8 cannot hold"
+"""What is wrong with a spec that lists of jobs could not repeat."""
 
 
 def check_job(person: Principal, task: str, spec: Mapping[str, Any]) -> None:
@@ -30,8 +34,11 @@ def check_job(person: Principal, task: str, spec: Mapping[str, Any]) -> None:
 
     Raises:
         SiloquentError: the spec is invalid.
-        Refused: the task is unknown or not the person's, or the spec names a file or none of the person's tables.
+        Refused: the task is unknown or not the person's, the spec names a file or none of the person's tables, or lists
+            of jobs could not repeat it.
     """
+    if not is_portable(spec):
+        raise Refused(422, "request_unreadable", f"spec: {NOT_PORTABLE}.", fix="GET /openapi.json")
     if person.role == "owner" and task != OWNERS_TASK:
         raise Refused(
             422,
@@ -73,10 +80,12 @@ class Jobs:
             The job's id, and whether it existed before.
 
         Raises:
-            SiloquentError: the spec is invalid.
+            SiloquentError: the spec or ``max_cost`` is invalid.
             Refused: the task is unknown, the key belongs to another job, or the person has too many unfinished jobs.
         """
         check_job(person, task, spec)
+        if max_cost is not None:
+            parse_exact(max_cost)
         number = f"j-{secrets.token_hex(6)}"  # allowed: an id
         text, now = json.dumps(spec, sort_keys=True), int(time.time())
         if len(text) > self._max_text:

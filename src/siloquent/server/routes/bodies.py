@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
 
+from siloquent.foreign.documents import is_portable
 from siloquent.foreign.numbers import is_plain_number
 from siloquent.schema import AccuracyDefaults
 from siloquent.server.access.tokens import Role
+from siloquent.server.jobs.queue import NOT_PORTABLE
 
 Text = Annotated[str, Field(min_length=1, max_length=65_536)]
 Name = Annotated[str, Field(min_length=1, max_length=64)]
@@ -67,11 +68,9 @@ class JobPriceBody(Body):
     @field_validator("spec")
     @classmethod
     def _is_plain(cls, spec: dict[str, Any]) -> dict[str, Any]:
-        """Refuse values that cannot be written again as JSON in UTF-8 (NaN, half a surrogate pair)."""
-        try:
-            json.dumps(spec, allow_nan=False, ensure_ascii=False).encode()
-        except (ValueError, RecursionError):
-            raise ValueError("holds a number or text that JSON in UTF-8 cannot hold") from None
+        """Refuse values that cannot be written again as JSON in UTF-8."""
+        if not is_portable(spec):
+            raise ValueError(NOT_PORTABLE)
         return spec
 
 

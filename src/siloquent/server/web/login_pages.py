@@ -60,12 +60,14 @@ async def list_tokens(request: Request) -> Response:
     if request.method == "POST":
         fields = await read_form(request, person)
         days, wanted = fields.get("days", "90"), fields.get("tables", "").replace(",", " ").split()
+        known = await house.desk.run(None, lambda session: session.list_tables()) if wanted else None
         made = await asyncio.to_thread(
             house.tokens.create,
             fields.get("name", "").strip(),
             fields.get("role", ""),
             tables=tuple(wanted),
             days=int(days) if days.isascii() and days.isdigit() and len(days) < 5 else 0,
+            known=known,
             also=build_recorder(person, "create_token"),
         )
     tokens = await asyncio.to_thread(house.tokens.list)

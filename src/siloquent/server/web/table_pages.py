@@ -14,6 +14,7 @@ from starlette.responses import RedirectResponse, Response
 from siloquent.documents.tables import build_change_entries
 from siloquent.errors import RequestError, SiloquentError
 from siloquent.ledger.rules import ADDS_UP, NEW_PEOPLE
+from siloquent.server.access.acts import write_act
 from siloquent.server.access.scope import require_table
 from siloquent.server.access.tokens import Principal
 from siloquent.server.failures.fixes import PAGE
@@ -127,7 +128,7 @@ async def refresh_table(request: Request, table: str) -> Response:
     if made is None and source is None and fields.get("act") != "in place":
         raise Refused(422, "request_unreadable", "No file was selected.", fix="select a CSV or Parquet file")
     if fields.get("act") == "discard":
-        await asyncio.to_thread(_discard, request, source)
+        await asyncio.to_thread(_discard, request, person, source)
         return RedirectResponse(f"/tables/{table}", status_code=303)
     told: dict[str, Any] = {}
     try:
@@ -136,15 +137,16 @@ async def refresh_table(request: Request, table: str) -> Response:
     except (SiloquentError, Refused) as wrong:
         told = {"problem": wrong.problem if isinstance(wrong, Refused) else wrong, "new_rows": source, "status": 422}
     else:
-        await asyncio.to_thread(_discard, request, source)  # the table has its own copy
+        await asyncio.to_thread(_discard, request, person, source)  # the table has its own copy
     return _render_table(request, person, await tables.build_table_reply(request, table, person), **told)
 
 
-def _discard(request: Request, source: str | None) -> None:
+def _discard(request: Request, person: Principal, source: str | None) -> None:
     """Delete the upload that a form made for new rows, unless a table names it."""
     house, folder = get_app_state(request), Path(request.app.state.folder)
     known = next((one["id"] for one in tables.read_uploads(house) if one["source"] == source), None)
     if known is not None and not is_named(folder, known):
+        write_act(house.store, person, "delete_upload", known)
         remove_upload(folder, house.store, known)
 
 
