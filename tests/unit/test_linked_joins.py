@@ -252,3 +252,13 @@ def test_a_public_table_belongs_to_the_column_whose_table_refers_to_it(tmp_path:
             with pytest.raises(SiloquentError):
                 session.ask(by_region.format("l JOIN o ON l.o = o.o", table) + EXACT)
         assert session.get_budget("l").spent == spent
+
+
+def test_persons_are_counted_by_the_column_of_any_joined_table(tmp_path: Path) -> None:
+    folder = write_shop(tmp_path / "w", o=ORDERS.replace('"c"', '"who"'))
+    (folder / "o.csv").write_text(ROWS["o"].replace("o,c", "o,who"))
+    with sq.open(folder) as session:
+        asked = "FROM l JOIN o ON l.o = o.o JOIN cu ON o.who = cu.c"
+        for column in ("cu.c", "o.who", "customer"):
+            assert ask_exactly(session, f"SELECT COUNT(DISTINCT {column}) AS n {asked}") == [(3,)]
+        assert session.ask(f"SELECT COUNT(DISTINCT c) {asked}{EXACT}").columns[0] == "distinct_c"

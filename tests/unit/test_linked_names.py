@@ -86,3 +86,76 @@ def test_a_persons_subquery_keeps_the_tables_of_its_join(tree: Session) -> None:
     wrong = persons.replace("d.above = c.own", "d.own = c.above")
     with pytest.raises(RequestError, match="as their links say"):
         tree.prepare(read_question(tree, f"SELECT COUNT(*) FROM ({wrong}) t{EXACT}"))
+
+
+UNIT = """format = 1
+[unit]
+name = "owner"
+adjacency = "add-remove"
+[budget]
+accountant = "pure"
+epsilon = "100000"
+"""
+OWNED = """format = 1
+attribute = [{columns}]
+[table]
+name = "{name}"
+source = "csv:{name}.csv"
+unit = {{ of = "owner", {way}, max_rows = 9 }}
+"""
+NUMBER = '{{ name = "{}", type = "integer", lo = 0, hi = 4, outside = "clamp", null = "drop" }}'
+WORDS = [
+    "key0",
+    "KEY0",
+    "key_0",
+    "keys",
+    "owner",
+    "own",
+    "u",
+    "added_owner",
+    "source",
+    "placed",
+    "nothing",
+    "group",
+    "1",
+]
+"""Names that stand for something where rows are joined with their owners, or could."""
+
+
+def write_owned(folder: Path, inner: str, outer: str) -> None:
+    """Write two linked tables with a number each; their names are those of the product's own relations."""
+    sq.create_workspace(folder)
+    (folder / "units").mkdir()
+    (folder / "units" / "owner.toml").write_text(UNIT)
+    ids = {"source": ["person", "mine"], "owners": ["of"]}
+    ways = {"source": 'column = "person"', "owners": 'via = "source", on = { of = "mine" }'}
+    for name, number in (("source", inner), ("owners", outer)):
+        columns = [*(f'{{ name = "{one}", type = "id" }}' for one in ids[name]), NUMBER.format(number)]
+        text = OWNED.format(name=name, way=ways[name], columns=", ".join(columns))
+        (folder / "schemas" / f"{name}.toml").write_text(text)
+    (folder / "source.csv").write_text(f"person,mine,{inner}\nann,1,1\nbob,2,3\nbob,3,3\n,4,1\n")
+    (folder / "owners.csv").write_text(f"of,{outer}\n1,1\n2,4\n3,4\n4,2\n5,2\n")
+
+
+@pytest.mark.parametrize("word", WORDS)
+@pytest.mark.parametrize("is_inner", [False, True])
+def test_columns_may_have_any_name(tmp_path: Path, word: str, *, is_inner: bool) -> None:
+    inner, outer = (word, "cost") if is_inner else ("cost", word)
+    write_owned(tmp_path / "w", inner, outer)
+    joined = "owners JOIN source ON of = mine"
+
+    def ask(session: Session, question: str) -> int:
+        return round(float(str(session.ask(question + " BUDGET 5000 EPSILON").rows[0][0])))
+
+    with sq.open(tmp_path / "w") as session:
+        if is_inner and word == "owner":  # which is also who a row of the other table belongs to
+            with pytest.raises(RequestError, match="is not clear"):
+                ask(session, f"SELECT SUM(owner) FROM {joined}")
+            return
+        assert ask(session, f'SELECT SUM("{outer}") FROM owners') == 9
+        assert ask(session, f'SELECT SUM("{outer}") FROM {joined} WHERE "{inner}" > 1') == 8
+        assert ask(session, f'SELECT SUM("{inner}") FROM {joined}') == 7
+        some = f'EXISTS (SELECT 1 FROM owners o WHERE o.of = mine AND o."{outer}" = 4)'
+        assert ask(session, f"SELECT COUNT(*) FROM source WHERE {some}") == 2
+        each = f'(SELECT person, SUM("{outer}") AS n FROM {joined} GROUP BY person) t'
+        assert ask(session, f"SELECT COUNT(*) FROM {each} WHERE n > 1") == 1

@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING
 
 from siloquent.errors import RequestError, SiloquentError
 from siloquent.explore.outer_joins import bind_outer
+from siloquent.explore.plan.computed.inlining import replace_aggregate
 from siloquent.explore.plan.relations.public_joins import check_joined
+from siloquent.explore.plan.relations.related import names_unit
 from siloquent.explore.public_tables import bind_public
 from siloquent.explore.related_rows import bind_related
 from siloquent.explore.spec import Query
+from siloquent.explore.spec.aggregates import Distinct, name_column
 from siloquent.explore.spec.language.refusals import quote_name
 from siloquent.explore.spec.language.render import render_offer
 from siloquent.explore.spec.language.select.views import join_conditions
@@ -60,7 +63,7 @@ def _bind_linked(session: WorkspaceSession, query: Query, may_see: Callable[[str
     names = {name.casefold(): name for name in session.list_tables()}
     if query.is_outer:
         two = [session.schema(names.get(one.casefold(), one)) for one in (query.table, query.joins[0])]
-        query = bind_outer(query, *two)
+        query = bind_outer(query, *two, keys=_list_keys(session, two[1].name, may_see))
         if not query.joins:
             return query
     tables = [session.schema(names.get(one.casefold(), one)) for one in (query.table, *query.joins)]
@@ -78,13 +81,19 @@ def _bind_linked(session: WorkspaceSession, query: Query, may_see: Callable[[str
     rows = query.where if query.per_unit is None else query.per_unit.where
     for own, other in left:
         rows = join_conditions(rows, Compare(Column(own.name), "=", Column(other.name)))
-    bound = replace(query, table=relation.name, joins=(), on=())
+    bound = replace(_count_own_units(query, relation), table=relation.name, joins=(), on=())
     if query.per_unit is None:
         bound = replace(bound, where=rows)
     else:
         bound = replace(bound, per_unit=replace(query.per_unit, where=rows))
     _require_clear_names(bound, tables, relation)
     return bound
+
+
+def _list_keys(session: WorkspaceSession, table: str, may_see: Callable[[str], bool]) -> set[str]:
+    """List the columns of ``table`` in which another table that the analyst may know of refers to its rows."""
+    links = [session.schema(name).link for name in list_linked_tables(session, may_see)]
+    return {other for link in links if link is not None and link.parent.name == table for _, other in link.on}
 
 
 def _read_plain_join(session: WorkspaceSession, query: Query, may_see: Callable[[str], bool]) -> Query:
@@ -110,6 +119,23 @@ def _suggest(query: Query, way: str) -> AskWith:
     if isinstance(promise, Accuracy):
         promise = replace(promise, more=(), at_least=None)
     return AskWith(render_offer(Query(query.table, EVERY_ROW, promise)), f"the rows of {quote_name(query.table)} alone")
+
+
+def _count_own_units(query: Query, relation: TableSchema) -> Query:
+    """Return ``query`` with units that are counted by a joined table's column counted by the one of the rows' own."""
+    if query.per_unit is not None:
+        return query
+    items = query.items
+    for one in dict.fromkeys(query.bounded):
+        if not isinstance(one, Distinct) or one.attribute.casefold() == relation.unit.column.casefold():
+            continue
+        if names_unit(one.attribute, relation):
+            query = replace_aggregate(query, one, replace(one, attribute=relation.unit.column))
+    if query.items == items or not query.shows_values:
+        return query
+    names = [item.alias or name_column(item.aggregate) for item in items]
+    others = tuple(replace(one, alias=name) for one, name in zip(query.others, names[1:], strict=True))
+    return replace(query, alias=names[0], others=others)
 
 
 def _leave_keys_out(query: Query, relation: TableSchema) -> list[tuple[JoinedColumn, JoinedColumn]] | None:

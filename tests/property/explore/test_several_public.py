@@ -100,6 +100,8 @@ SOME = [
     "AND b.nation = n2.nation AND (n1.region = 'asia' OR n2.title = 'Brazil') GROUP BY n1.region, n2.region",
     "SELECT d.class, SUM(r.doses) AS x FROM prescriptions r JOIN drugs d USING (drug) JOIN visits v USING (visit) "
     "GROUP BY d.class",
+    "SELECT w.building, COUNT(*) AS x FROM prescriptions r JOIN visits v ON r.visit = v.visit "
+    "JOIN patients p ON v.patient = p.patient JOIN wards w ON w.ward = v.ward GROUP BY w.building",
 ]
 
 

@@ -8,7 +8,7 @@ counts. Proof: docs/explanation/linked-units.md.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -86,23 +86,24 @@ class LinkedRows:
         added = _list_stored(link, others)
         query = _select_parent(parent_keys, added, keeps_all=link.columns is not None)
         stream = OwnerStream(self.parent, query, self.parent.describe(query))
-        shown = [(name, name) for name in added]
+        shown = [(_name_added(name), name) for name in added]
         shown += [(_OWNER, self.schema.unit.column)] if link.owns else []
 
         taken = {name.casefold() for _, name in shown}
         kept = [column for column in columns if column.casefold() not in taken]
+        own_keys = _name_own_keys(len(pairs), columns)
         keys = [
-            _name(drop_missing(child, build_key(read_column(child), child, is_whole)), _name_key(place))
-            for place, ((child, _), is_whole) in enumerate(zip(pairs, whole, strict=True))
+            _name(drop_missing(child, build_key(read_column(child), child, is_whole)), name)
+            for (child, _), is_whole, name in zip(pairs, whole, own_keys, strict=True)
         ]
         rows = exp.select(*map(quote_name, kept), *keys).from_(exp.to_table(OWN_ROWS)).subquery(_OWN)
         same = [
-            exp.EQ(this=quote_name(name, _OWN), expression=quote_name(name, OWNERS))
-            for name in map(_name_key, range(len(pairs)))
+            exp.EQ(this=quote_name(name, _OWN), expression=quote_name(_name_key(place), OWNERS))
+            for place, name in enumerate(own_keys)
         ]
         joined = exp.select(
             *(quote_name(column, _OWN) for column in kept),
-            *(_name(quote_name(_name_added(name), OWNERS), shown_as) for name, shown_as in shown),
+            *(_name(quote_name(name, OWNERS), shown_as) for name, shown_as in shown),
         ).from_(rows)
         kind = "LEFT" if link.columns is None else "INNER"
         return joined.join(exp.to_table(OWNERS), on=exp.and_(*same), join_type=kind), stream
@@ -192,8 +193,16 @@ def _name(value: exp.Expr, name: str) -> exp.Expr:
 
 
 def _name_added(name: str) -> str:
-    return name if name == _OWNER else f"added_{name}"
+    return f"added_{name}"
 
 
 def _name_key(place: int) -> str:
     return f"key{place}"
+
+
+def _name_own_keys(number: int, columns: Iterable[str]) -> list[str]:
+    """Return names of keys beside a table's own ``columns``, none of which is one of these."""
+    taken, prefix = {one.casefold() for one in columns}, "key"
+    while any(one.startswith(prefix) for one in taken):
+        prefix += "_"
+    return [f"{prefix}{place}" for place in range(number)]

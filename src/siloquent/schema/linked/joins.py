@@ -71,13 +71,29 @@ def join_tables(base: TableSchema, others: Sequence[TableSchema]) -> TableSchema
 
 def _list_public(joined: TableSchema, tables: Sequence[TableSchema]) -> tuple[PublicTable, ...]:
     """List the public tables that ``tables`` refer to by attributes of ``joined``, each once."""
+    owners = _find_owners(joined)
     found = {
         one.name: one
         for table in tables
         for one in sorted(table.public, key=lambda one: one.via is None)
-        if one.via is not None or any(attribute is table.domain[one.key] for attribute in joined.domain)
+        if one.via is not None or owners.get(one.key.casefold()) == table.name
     }
     return tuple(found.values())
+
+
+def _find_owners(joined: TableSchema) -> dict[str, str]:
+    """Find the table that each column of ``joined`` is of, by the column's name in lower case."""
+    owners: dict[str, str] = {}
+    table: TableSchema | None = joined
+    while table is not None:
+        link = table.link
+        added = () if link is None or link.columns is None else link.columns
+        theirs = {one.casefold() for one in added}
+        for one in table.domain.names:
+            if one.casefold() not in theirs:
+                owners.setdefault(one.casefold(), table.name.partition(PLUS)[0])
+        table = link.parent if link is not None and link.columns is not None else None
+    return owners
 
 
 def _join(base: TableSchema, others: dict[str, TableSchema]) -> TableSchema:
@@ -164,8 +180,19 @@ def list_ambiguous(tables: Sequence[TableSchema], relation: TableSchema) -> dict
     pairs = [pair for _, _, on in list_pairs(relation) for pair in on]
     equal = {own.casefold() for own, other in pairs if own.casefold() == other.casefold()}
     owners: dict[str, list[str]] = {}
+    units: set[str] = set()
     for table in tables:
         for one in table.domain:
-            if not (table.link is not None and one.name == table.unit.column):
-                owners.setdefault(one.name.casefold(), []).append(table.name)
-    return {name: found for name, found in owners.items() if len(found) > 1 and name not in equal}
+            if one.name == table.unit.column:  # the same in all of them, as rows are joined within a unit
+                units.add(one.name.casefold())
+                if table.link is not None:
+                    continue
+            owners.setdefault(one.name.casefold(), []).append(table.name)
+    several = {name: found for name, found in owners.items() if len(found) > 1 and name not in equal}
+    hidden = {
+        one.name.casefold(): [relation.name.partition(PLUS)[0], table.name]
+        for table in tables
+        for one in table.domain
+        if one.name.casefold() in units and one.name != table.unit.column
+    }
+    return hidden | several

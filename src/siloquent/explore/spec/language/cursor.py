@@ -133,11 +133,24 @@ class Cursor:
         is_mixed = sum(table in self.linked for table in tables) == 1 and not self._names_keys()
         if len(found) > MAX_PAIR or len(set(tables)) < len(tables) or is_relation or (len(found) == 2 and is_mixed):
             self.called = {name.casefold(): name for table, name in found if table.casefold() not in self.linked}
+        elif not self._depth and len(found) == MAX_PAIR and self.linked.issuperset(tables) and self._has_outer_join():
+            self.called = {name.casefold(): table for table, name in found[1:]}  # whose columns may be NULL
         return before
 
     def _names_keys(self) -> bool:
         """Return whether the text names the keys of joins by USING."""
         return any(token.word == "USING" for token in self._tokens[self._place :])
+
+    def _has_outer_join(self) -> bool:
+        """Return whether the query that begins here has a LEFT JOIN in its own FROM."""
+        depth = 0
+        for token in islice(self._tokens, self._place, None):
+            depth += (token.word == "(") - (token.word == ")")
+            if depth < 0 or token.kind == "end":
+                return False
+            if not depth and token.word == "LEFT":
+                return True
+        return False
 
     def has_in_item(self, words: Collection[str]) -> bool:
         """Return whether a function named by one of ``words`` is called in the item of a list that begins here."""

@@ -342,7 +342,8 @@ def _name_pair(cursor: Cursor, view: View, equality: Predicate) -> tuple[JoinedC
     if not (isinstance(left, Column) and isinstance(right, Column)):
         raise cursor.build_refusal(_ONLY_EQUAL)
     tables = [_name_table(cursor, one).table for one in (equality.left, equality.right) if isinstance(one, Column)]
-    return JoinedColumn(left.name, tables[0]), JoinedColumn(right.name, tables[1])
+    names = [one.name.rpartition(MARK)[2] for one in (left, right)]
+    return JoinedColumn(names[0], tables[0]), JoinedColumn(names[1], tables[1])
 
 
 def _name_table(cursor: Cursor, column: Column) -> JoinedColumn:
