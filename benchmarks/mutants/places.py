@@ -27,7 +27,10 @@ PLACES: dict[str, tuple[tuple[str, ...], int]] = {
     "privacy": (("privacy/*.py",), 18),
     "ledger": (("ledger/*.py", "ledger/backends/*.py"), 14),
     "explore mechanisms": (("explore/plan/mechanisms/*.py",), 6),
-    "explore plan": (("explore/plan/*.py", "explore/plan/cells/*.py", "explore/plan/reuse/*.py"), 6),
+    "explore plan": (
+        ("explore/plan/*.py", "explore/plan/cells/*.py", "explore/plan/relations/*.py", "explore/plan/reuse/*.py"),
+        6,
+    ),
     "explore computed": (("explore/plan/computed/*.py",), 5),
     "synth plan": (("synth/plan/*.py",), 5),
     "sketch plan": (("sketch/plan/*.py",), 4),

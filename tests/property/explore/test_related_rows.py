@@ -256,6 +256,8 @@ REFUSED = [
     "SELECT SUM(v.age) FROM visits v LEFT JOIN courses c ON c.visit = v.visit",
     "SELECT COUNT(*) FROM (SELECT p.patient, COUNT(v.visit) AS n FROM patients p LEFT JOIN visits v USING (patient) "
     "GROUP BY p.patient) t WHERE n = 0",
+    "SELECT AVG(age) FROM (SELECT p.patient, COUNT(v.visit) AS age FROM patients p LEFT JOIN visits v USING (patient) "
+    "GROUP BY p.patient) t",
     "SELECT COUNT(*) FROM (SELECT p.patient FROM patients p LEFT JOIN visits v USING (patient)) t",
     "SELECT COUNT(*) FROM (SELECT patient FROM (SELECT p.patient FROM patients p LEFT JOIN visits v USING (patient)) "
     "t) u",

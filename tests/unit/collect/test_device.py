@@ -100,6 +100,32 @@ def test_a_document_of_another_kind_is_refused() -> None:
         Client({**bare, "digest": compute_plain_digest(bare)})
 
 
+BROKEN: dict[str, tuple[tuple[str | int, ...], object]] = {
+    "a name with a space": (("name",), "my shop"),
+    "a name that is a path": (("name",), "../shop"),
+    "a long name": (("name",), "s" * 65),
+    "epoch 0": (("epoch",), 0),
+    "an epoch beyond 32 bits": (("epoch",), 2**31),
+    "an epoch that is true": (("epoch",), True),
+    "an epoch in words": (("epoch",), "1"),
+    "a boolean of one value": (("services", 1, "attributes", 1, "size"), 1),
+}
+
+
+@pytest.mark.parametrize("broken", BROKEN)
+def test_a_document_with_a_part_that_cannot_be_is_refused(broken: str) -> None:
+    """Its digest fits: whoever writes the document computes it."""
+    (*path, last), value = BROKEN[broken]
+    plain = json.loads(collection(PROFILE, ORDERS).to_json())
+    del plain["digest"]
+    part = plain
+    for step in path:
+        part = part[step]
+    part[last] = value
+    with pytest.raises(ValueError, match=r"."):
+        Client({**plain, "digest": compute_plain_digest(plain)})
+
+
 def test_the_front_door_says_what_is_wrong() -> None:
     with pytest.raises(UnknownName, match="Did you mean 'orders'"):
         perturb(collection(PROFILE, ORDERS), "order", [], Device("u", KEY, {}))

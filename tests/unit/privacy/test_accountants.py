@@ -30,7 +30,7 @@ from siloquent.privacy import (
     list_required_settings,
     parse_exact,
 )
-from siloquent.privacy.events import ADD_REMOVE, ROW_ADD_REMOVE, event_from_json, event_to_json
+from siloquent.privacy.events import ADD_REMOVE, ROW_ADD_REMOVE, ThresholdedGaussian, event_from_json, event_to_json
 
 F = Fraction
 PURE, ZCDP = get_accountant("pure"), get_accountant("zcdp")
@@ -146,6 +146,9 @@ def test_a_cost_is_a_whole_number_of_at_least_zero(bad: object) -> None:
         lambda: NoiseReduction(scales=(), l1=1),
         lambda: NoiseReduction(scales=(F(2),), l1=1, stop=1),
         lambda: SummedGaussian(share=F(8), honest=1, l2_squared=1, length=1),
+        lambda: SummedGaussian(share=F(9), honest=1, l2_squared=-1, length=1),
+        lambda: SummedGaussian(share=F(9), honest=1, l2_squared=1, length=0),
+        lambda: ThresholdedGaussian(variance=F(4), keys=1, l2_squared=1, threshold=9, delta=F(1)),
         lambda: SampledGaussian(rate=F(2), multiplier=F(1), steps=1, epsilon=F(1), delta=F(1, 2)),
         lambda: GeometricTopK(k=0, scale=F(1), linf=1, monotone=False),
     ],

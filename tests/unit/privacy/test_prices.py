@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from siloquent.errors import RequestError
-from siloquent.privacy import convert_epsilon_to_rho
+from siloquent.privacy import convert_epsilon_to_rho, parse_exact
 from siloquent.privacy.budget import Budget, round_up_to_drawable
 
 DELTA = Fraction(1, 10**6)
@@ -64,3 +64,9 @@ def test_a_budget_is_worth_whole_units_rounded_down(name: str, budget: Budget, s
     given = budget.epsilon if name == "pure" else budget.rho
     wanted = Fraction(convert_epsilon_to_rho(1.0, 1e-9)) if given is None else Fraction(str(given))
     assert 0 <= wanted - amount < Fraction(1, scale)
+
+
+@pytest.mark.parametrize("text", ["1_000", "٣", "１", "1e", "", b"1", [1], None])
+def test_amounts_are_plain_numbers(text: Any) -> None:
+    with pytest.raises(RequestError, match="is not a number"):
+        parse_exact(text)

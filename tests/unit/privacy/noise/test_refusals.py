@@ -140,3 +140,19 @@ def test_a_sum_that_leaves_64_bits_is_cut_to_them(monkeypatch: pytest.MonkeyPatc
         monkeypatch.setattr(draws, "draw_one", lambda *_, made_up=draw: made_up)
         noisy = draws.add_draws(np.zeros(2, dtype=np.int64), "laplace", MagnitudeDistribution.from_scale(3))
         assert noisy.tolist() == [end, end]
+
+
+@pytest.mark.parametrize("variance", [Fraction(27), Fraction(100), Fraction(1001, 7), Fraction(10**9 + 1)])
+@pytest.mark.parametrize("honest", [1, 2, 3])
+def test_shares_of_honest_parties_sum_to_the_variance_at_least(
+    variance: Fraction, honest: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[Fraction] = []
+    monkeypatch.setattr(distributed, "add_gaussian", lambda values, variance: drawn.append(variance) or values)
+    distributed.add_gaussian_share(np.zeros(1, dtype=np.int64), variance=variance, honest=honest)
+    assert variance <= honest * drawn[0] < variance + honest
+
+
+def test_more_candidates_than_a_random_word_tells_apart_are_refused() -> None:
+    with pytest.raises(RequestError):
+        noise.permute_and_flip(np.broadcast_to(np.int64(0), 2**26 + 1), rate=Fraction(1))
