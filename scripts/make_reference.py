@@ -54,7 +54,7 @@ HTTP_WORDS = """\
 
 - Every request carries `Authorization: Bearer sq_...`, a token that the owner made.
 - What spends needs `Idempotency-Key` with 1 to 64 printable characters. The same key and body give the same bytes
-  for nothing, with `Idempotency-Replayed: true`; another body under the same key is refused, 409 `key_reused`. Once
+  at no cost, with `Idempotency-Replayed: true`; another body under the same key is refused, 409 `key_reused`. Once
   rows were replaced, an answer says in `about_rows` which rows it is about, also in a repeat.
 - `POST /v1/tokens`, `/v1/uploads` and `/v1/collections/{collection}/reports` take a key if you want one: sent again,
   they give the reply of the first time with `Idempotency-Replayed: true` and make nothing new. A token's text is kept

@@ -18,7 +18,10 @@ def missing(page: str) -> list[str]:
     return [
         one
         for one in sorted(named)
-        if not ((LIBRARY / one).exists() or any(file == one or file.endswith(f"/{one}") for file in files))
+        if not (
+            (ROOT / one if one.startswith(("tests/", "scripts/")) else LIBRARY / one).exists()
+            or any(file == one or file.endswith(f"/{one}") for file in files)
+        )
     ]
 
 

@@ -27,7 +27,12 @@ def test_questions_at_a_terminal_lead_to_a_first_answer(tmp_path: Path) -> None:
     person = steward(tmp_path / "w", "".join(f"p{i},{i % 90},icu,{i}.5\n" for i in range(500)))
     status, shown = at_terminal(person.folder, "declare", "visits.csv", answer=TYPED)
     assert status == 0
-    for part in ("no rows are read", "What could stand in ward?", "such as 0..10000.00", "Write schemas/visits.toml?"):
+    for part in (
+        "no rows are read",
+        "What values are possible in ward?",
+        "such as 0..10000.00",
+        "Write schemas/visits.toml?",
+    ):
         assert part in shown
     assert "of the budget" in shown
     schema = parse_schema((person.folder / "schemas" / "visits.toml").read_text(encoding="utf-8"))
@@ -78,7 +83,7 @@ def test_an_interrupted_declaration_goes_on_where_it_was(tmp_path: Path) -> None
     status, shown = at_terminal(person.folder, "declare", "visits.csv", answer="0.00..999.99\n\n\n\n4\n\n\n\n")
     assert status == 0
     assert "Continuing with the answers" in shown
-    assert "What could stand in ward?" not in shown
+    assert "What values are possible in ward?" not in shown
     schema = parse_schema((person.folder / "schemas" / "visits.toml").read_text(encoding="utf-8"))
     assert schema.domain["ward"].values == ("icu", "surgery")
     assert not (person.folder / "schemas" / "visits.answers").exists()

@@ -60,7 +60,7 @@ def test_what_is_open_is_shown_and_said(tmp_path: Path) -> None:
     for part in (
         "ward: ?  (string)",
         "age: 0..120 by 10  (proposed from its name)",
-        "Open: What could stand in cost",
+        "Open: What values are possible in cost",
         "Next: ",
     ):
         assert part in shown

@@ -69,8 +69,8 @@ def test_a_run_on_a_table_of_unknown_size_warns_before_it_asks_for_the_price(own
     table.write_text(table.read_text().replace("size_hint = 3000\n", ""))
     refused = types("synth", "run", "visits", "--epsilon", "0.0001")
     assert refused.status == 2
-    assert "rows it would be noise alone; expect pairs off by about" in refused.err
-    assert "rows it would be noise alone" in types("synth", "plan", "visits", "--epsilon", "0.0001").err
+    assert "rows it would be only noise; expect pairs off by about" in refused.err
+    assert "rows it would be only noise" in types("synth", "plan", "visits", "--epsilon", "0.0001").err
     assert spent(owner) == 0
 
 

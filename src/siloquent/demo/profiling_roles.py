@@ -31,7 +31,7 @@ def role_steps(folder: Path) -> tuple[tuple[str, tuple[str, ...]], ...]:
             (*STARTS_BEHIND, str(folder / "clinics.toml"), "-o", str(bundles)),
         ),
         (
-            "A relay, three clinics and two hosts run as processes of their own now. Does a clinic reach the relay?",
+            "A relay, three clinics and two hosts now run, each in its own process. Does a clinic reach the relay?",
             ("federation", "check", "--bundle", str(bundles / "north")),
         ),
         (

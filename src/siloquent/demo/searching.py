@@ -131,7 +131,7 @@ SEARCH_STEPS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("Hill's trees tell nothing about lungs, but nobody knows that yet.", _offer("trees", "number", "hill")),
     ("Nor do river's shops.", _offer("shops", "number", "river")),
     (
-        "What is on offer, and what of it can be joined to the lungs? Declarations alone are compared.",
+        "What is on offer, and what of it can be joined to the lungs? Only declarations are compared.",
         ("search", "catalogue", "list", "offers", "--for", "lungs"),
     ),
     (

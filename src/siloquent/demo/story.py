@@ -56,13 +56,13 @@ _FIRST_ANSWER = (
         ("--analyst", "ana", "ask", WARDS, "--key", "wards", "--yes"),
     ),
     Step(
-        "The same question under the same key: the same answer, free, however often.",
+        "The same question under the same key: the same answer, at no cost, any number of times.",
         ("--analyst", "ana", "ask", WARDS, "--key", "wards", "--yes"),
     ),
 )
 _THE_REST = (
     Step(
-        "Which diagnoses have more than 700 visits? Names alone are cheaper than counts that are as exact.",
+        "Which diagnoses have more than 700 visits? Names by themselves are cheaper than equally exact counts.",
         ("--analyst", "ana", "ask", ICEBERG, "--key", "common", "--yes"),
     ),
     Step(

@@ -16,7 +16,7 @@ SYNTH_STEPS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ),
     ("What a reader should know about its quality.", ("synth", "report", "students")),
     (
-        "More rows, of young people alone. The model is made of released numbers: this costs nothing.",
+        "More rows, only of young people. The model is made of released numbers, so this costs nothing.",
         ("synth", "rows", "students", "--rows", "5", "--where", "age < 40 and readmitted = true"),
     ),
     ("Count it yourself: all pairs of rows against all rules, in both directions.", ("synth", "check", "students")),

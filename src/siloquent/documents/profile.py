@@ -115,5 +115,5 @@ def build_report_graph(report: FDReport) -> Graph | None:
         Edge(places[", ".join(one.lhs) or "{}"], places[one.rhs], 0.2, directed=True, dashed=inside)
         for one, inside in found
     ]
-    about = f"{len(report.ufd)} hold over all rows, {len(report.only_inside)} in each silo alone (dashed)."
+    about = f"{len(report.ufd)} hold over all rows, {len(report.only_inside)} only within a silo (dashed)."
     return Graph(Labels("What determines what", about), [Node(name) for name in names], edges)

@@ -191,5 +191,5 @@ def _require_clear_names(query: Query, tables: Sequence[TableSchema], relation: 
             first, *others = several[name]
             raise RequestError(
                 f"{name!r} is a column of {first} and of {' and of '.join(others)}: which one is meant is not clear.",
-                fix=f"ask about {first} alone, or give it another name in schemas/{others[0]}.toml and its source",
+                fix=f"ask only about {first}, or give it another name in schemas/{others[0]}.toml and its source",
             )

@@ -78,7 +78,7 @@ def _require_footer(path: Path) -> None:
         if first != MAGIC or last[4:] != MAGIC or length + 12 > size:
             raise ValueError("it is not a Parquet file")
         if length > max(MAX_FOOTER, size // 64):
-            raise DocumentTooLarge("a footer that is larger than such a file has")
+            raise DocumentTooLarge("a footer larger than a file of this size can need")
         file.seek(size - 8 - length)
         try:
             CompactReader(file.read(length), most_listed=MAX_LISTED).read_struct()

@@ -116,7 +116,7 @@ class Model:
             raise NotAllowed(
                 "This model was fitted on your own exact rows: sharing it would reveal them.",
                 fix=build_fix(
-                    "learn with ", UseOption("shared_only", True, "use_own=False"), ", which uses releases alone"
+                    "learn with ", UseOption("shared_only", True, "use_own=False"), ", which uses only releases"
                 ),
             )
         return self

@@ -257,7 +257,7 @@ def test_many_columns_come_in_pages_and_hostile_names_are_text(visit: Visit, ser
         ("csv:/etc/passwd", "t1", "must be in one of these places"),
         ("csv:data/../siloquent.toml", "t1", "must be in one of these places"),
         ("csv:uploads/none.csv", "t1", "does not exist"),
-        ("csv:data/visits.parquet", "visits", "is declared already"),
+        ("csv:data/visits.parquet", "visits", "is already declared"),
         ("csv:data/visits.parquet", "../x", "letters, digits and '_'"),
     ],
 )

@@ -197,7 +197,7 @@ def test_without_a_size_hint_the_plan_says_how_many_rows_its_noise_takes(tmp_pat
     plan = session.synth.explain(asked(budget=Budget(epsilon="0.0001")))
     assert isinstance(plan, TreePlan)
     (note,) = plan.notes
-    assert f"with fewer than {plan.least_rows:,} rows it would be noise alone" in note
+    assert f"with fewer than {plan.least_rows:,} rows it would be only noise" in note
     with_hint = opened(tmp_path / "v", [number("a"), number("b")], numbers(300, "a", "b"), hint=plan.least_rows)
     assert with_hint.synth.explain(asked(budget=Budget(epsilon="0.0001"))).expected_distance is not None
     too_few = opened(tmp_path / "u", [number("a"), number("b")], numbers(300, "a", "b"), hint=plan.least_rows - 1)

@@ -180,7 +180,7 @@ def estimate(
         Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write the rows as CSV or a chart as SVG.")
     ] = None,
 ) -> None:
-    """Query in SQL, free, any number of times. Each number comes with its standard error and a 95 % interval."""
+    """Query in SQL at no cost, any number of times. Each number comes with its standard error and a 95 % interval."""
     from siloquent import collect
     from siloquent.cli.collect.inputs import load_collection, open_report_store
     from siloquent.cli.collect.output import keep_answer, show_answer

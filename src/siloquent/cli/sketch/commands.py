@@ -215,7 +215,7 @@ def ask(
         Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write the chart as SVG or the rows as CSV.")
     ] = None,
 ) -> None:
-    """Query a sketch, free, any number of times. Each value comes with its standard error and a 95 % interval."""
+    """Query a sketch at no cost, any number of times. Each value comes with its standard error and a 95 % interval."""
     from siloquent import sketch as task
     from siloquent.cli.sketch.map import show_map
     from siloquent.cli.sketch.output import show_answer

@@ -246,7 +246,7 @@ def _select_groups(
     every = workload.all_groups if isinstance(workload, SomeGroups) else workload
     if not isinstance(every, GroupBy) and every != EVERY_ROW:
         raise RequestError(
-            "Quantiles are asked for groups.", fix=f"SELECT MEDIAN({quote_name(attribute.name)}) behind GROUP BY"
+            "Quantiles are available only for groups.", fix=f"SELECT MEDIAN({quote_name(attribute.name)}) with GROUP BY"
         )
     keys = list_group_keys(every, schema.domain, schema.list_referring()) if isinstance(every, GroupBy) else []
     return query, schema, keys, workload.chosen if isinstance(workload, SomeGroups) else None

@@ -93,7 +93,7 @@ class Relay:
         from starlette.responses import Response
 
         if kind != "moderator":
-            raise NotAllowed("Moderators alone open sessions.")
+            raise NotAllowed("Only moderators may open sessions.")
         asked = await _read_json(request)
         members = _require_names(asked.get("members"))
         session, deadline = str(asked.get("session")), _require_whole(asked.get("deadline"))

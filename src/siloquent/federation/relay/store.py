@@ -256,7 +256,7 @@ class RelayStore(DurableStore):
         with self._open_transaction() as db:
             row = self._require_member(role, session)
             if code == "ended" and role != row["moderator"]:
-                raise NotAllowed("A session's moderator alone ends it.")
+                raise NotAllowed("Only a session's moderator may end it.")
             db.execute(
                 "UPDATE session SET closed = ?, code = ?, by_role = ?, transcript = ?, step = ?"
                 " WHERE id = ? AND closed IS NULL",

@@ -58,7 +58,7 @@ def choose_delta(rows: int | None) -> str:
 
 def _compose_head(draft: TableDraft, origin: str) -> Iterator[str]:
     yield f"# Written by `siloquent declare` from the column names of {quote_text(origin)}; no row was read."
-    yield "# Bounds and values are public statements: what could stand in a column, not what does."
+    yield "# Bounds and values are public statements: what values are possible, not which occur."
     yield f"# Correct them here, then: siloquent check {draft.name}"
     yield "format = 1"
     yield ""
@@ -143,7 +143,7 @@ def _compose_table(draft: TableDraft, budget: TableBudget | None) -> Iterator[st
     if delta:
         yield f"delta = {quote_text(format_small(delta))}"
     if events:
-        yield "# The part of delta for discoveries: the probability that a value of one person alone is shown."
+        yield "# The part of delta for discoveries: the probability that a value of only one person is shown."
         yield f"delta_events = {quote_text(format_small(events))}"
 
 

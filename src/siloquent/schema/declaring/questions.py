@@ -75,7 +75,7 @@ def list_open_questions(draft: TableDraft) -> Iterator[DeclarationQuestion]:
     for topic, columns in group_columns([one for one in draft.open_columns if one.name not in waiting]):
         yield DeclarationQuestion(
             "columns",
-            f"What could stand in {_name_columns(columns)}{_describe_types(columns)}?",
+            f"What values are possible in {_name_columns(columns)}{_describe_types(columns)}?",
             HINTS.get(topic, EXAMPLES),
             columns=tuple(columns),
         )
@@ -126,7 +126,7 @@ def list_open_questions(draft: TableDraft) -> Iterator[DeclarationQuestion]:
         yield DeclarationQuestion(
             "delta_events",
             "May values of text columns be discovered later, those that many people share?",
-            "That sets a tenth of delta aside: it bounds the probability that a value of one person alone is shown. "
+            "That sets a tenth of delta aside: it bounds the probability that a value of only one person is shown. "
             "no: all of delta is for other answers.",
             "yes",
             choices=("yes", "no"),

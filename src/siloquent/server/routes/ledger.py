@@ -56,7 +56,7 @@ async def list_entries(
     after: Annotated[PlainInt, Query(ge=0, le=2**62)] = 0,
     limit: Annotated[PlainInt, Query(ge=1, le=MAX_ENTRIES)] = MAX_ENTRIES,
 ) -> dict[str, Any]:
-    """Up to ``limit`` entries of an account after entry ``after``; of an account of several, to its owner alone.
+    """Up to ``limit`` entries of an account after entry ``after``; of an account of several, only to its owner.
 
     Entries of a unit's account are for tokens that are for all of the unit's tables.
     """

@@ -49,7 +49,7 @@ async def adopt_dependencies(request: Request, release: str, body: AdoptionBody,
 
 @router.get("/catalogue")
 async def show_catalogue(request: Request, person: CurrentUser) -> dict[str, Any]:
-    """The offers in the workspace's catalogue, from declarations alone."""
+    """The offers in the workspace's catalogue, built only from declarations."""
     return await asyncio.to_thread(load_catalogue, Path(request.app.state.folder))
 
 

@@ -97,7 +97,7 @@ async def build_table_reply(request: Request, table: str, person: Principal) -> 
 
 @router.get("/tables/{table}/history")
 async def table_history(request: Request, table: str, person: CurrentUser) -> dict[str, Any]:
-    """The newest 1,000 questions asked of a table, oldest first, as far as the person may see them."""
+    """The newest 1,000 questions asked of a table, oldest first, those that the person may see."""
     require_table(person, table)
 
     def work(session: Any) -> dict[str, Any]:
@@ -114,7 +114,7 @@ async def table_history(request: Request, table: str, person: CurrentUser) -> di
 async def put_table(request: Request, table: str, body: TableBody, person: CurrentUser) -> Response:
     """Declare a table, or declare it anew. What was spent stays spent; no bound is ever guessed from its rows.
 
-    With If-Match it takes the place of that declaration alone, with If-None-Match: * of none; 412 otherwise.
+    With If-Match it replaces only that declaration, with If-None-Match: * none; 412 otherwise.
     ``changes`` says what each change means for what was charged before, as ``siloquent check`` does: the ledger's
     limits follow a new budget. Another unit, adjacency or accountant is 409 without ``new_epoch``, the owner's
     statement: "the budgets add up" if persons may have been in the table before, or "these are new people". It closes

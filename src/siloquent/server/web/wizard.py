@@ -141,7 +141,7 @@ def _require_free(place: DeclarationFiles, *, again: bool) -> None:
         RequestError: the name is taken.
     """
     if place.file.exists():
-        raise RequestError(f"A table {place.table!r} is declared already.", fix="another name, or edit its declaration")
+        raise RequestError(f"A table {place.table!r} is already declared.", fix="another name, or edit its declaration")
     if place.kept.exists() and not again:
         raise RequestError(f"A table {place.table!r} is being declared.", fix="another name, or continue that one")
 
@@ -218,7 +218,7 @@ def _find_question(draft: TableDraft, asked: Mapping[str, str]) -> DeclarationQu
     if number.isascii() and number.isdigit() and int(number[:6]) < len(draft.columns):
         column = draft.columns[int(number[:6])]
         if column.is_declarable:
-            text = f"What could stand in {column.shown}?"
+            text = f"What values are possible in {column.shown}?"
             return DeclarationQuestion("columns", text, columns=(column,))
     if (setting := next((one for one in list_settings(draft) if one.key == key), None)) is not None:
         return setting

@@ -223,7 +223,7 @@ class TreePlan(Readable):
         """A note on the size at which a table without a size_hint is worth the price; only its owner knows the size."""
         if self.schema.size_hint is not None:
             return ()
-        few = f"the table declares no size_hint: with fewer than {self.least_rows:,} rows it would be noise alone"
+        few = f"the table declares no size_hint: with fewer than {self.least_rows:,} rows it would be only noise"
         if self.joint is None:
             return (few,)
         sizes = [10 ** (len(str(self.least_rows)) + more) for more in (0, 1)]

@@ -149,7 +149,7 @@ REFUSED = {
     "SELECT ward, AVG(age) FROM visits GROUP BY ward HAVING SUM(cost) > 9 ERROR 1, 5": ("this HAVING", "FOR AT LEAST"),
     "SELECT ward, AVG(age) FROM visits GROUP BY ward HAVING COUNT(*) > 9 ERROR 1, 9": ("this HAVING", "smaller error"),
     "SELECT AVG(nothing) FROM visits ERROR 1 FOR AT LEAST 10 ROWS": ("No attribute named 'nothing'", ""),
-    "BIN visits ON MEDIAN(age) WHERE W = HISTOGRAM(age, 0, 50, 10) ERROR 5": ("asked for groups", "GROUP BY"),
+    "BIN visits ON MEDIAN(age) WHERE W = HISTOGRAM(age, 0, 50, 10) ERROR 5": ("available only for groups", "GROUP BY"),
     "SELECT COUNT(*) FROM visits JOIN wards USING (ward) ERROR 5": ("is not a public table", "public/wards.toml"),
 }
 

@@ -159,7 +159,7 @@ def _list_known(learner: Learner) -> tuple[str, ...]:
         drowned.append("noise hides how many rows the table has: how many there are here says nothing of it")
     if plan.spec.rows is None and learner.rows < frame.rows:
         drowned.append(
-            f"memory here holds {learner.rows:,} of some {frame.rows:,} rows: more are drawn from the model for nothing"
+            f"{learner.rows:,} of about {frame.rows:,} rows fit in memory here; drawing more from the model is free"
         )
     omitted = [a.name for a in plan.schema.domain if a.kind == "text"]
     left = [f"text columns are left out: {', '.join(omitted)}"] if omitted else []

@@ -269,7 +269,7 @@ def _read_interval(cursor: Cursor) -> tuple[int, str]:
 def _shift(constant: object, number: int, unit: str, start: int) -> date | datetime:
     """Return a constant date ``number`` units later; a day beyond the end of its month is the last of it."""
     if not isinstance(constant, date):
-        raise SyntaxProblem("An interval is added to a date", position=start, expected="DATE '2024-01-31' before it")
+        raise SyntaxProblem("Only a date can take an interval", position=start, expected="DATE '2024-01-31' before it")
     months = {"year": 12, "quarter": 3, "month": 1}.get(unit, 0) * number
     try:
         if months:
