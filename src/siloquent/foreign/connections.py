@@ -258,6 +258,20 @@ class _LimitedProtocol(H11Protocol):
         elif waits_for_head or self.conn.their_state is h11.SEND_BODY:
             self._expect()
 
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what is not HTTP; a request that is being answered is told that its client has left.
+
+        Its answer cannot be sent any more, and the attempt would write a traceback; so would a refusal after HEAD, or
+        after the answer has begun.
+        """
+        if self.cycle is not None and not self.cycle.response_complete:
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+        try:
+            super().send_400_response(msg)
+        except h11.LocalProtocolError:
+            self.transport.close()
+
     def pause_writing(self) -> None:
         super().pause_writing()
         if self._peer is not None:  # a response that nobody reads must not block a slot either
