@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import re
+from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import siloquent
 from siloquent.api import Session
 from siloquent.errors import AccuracyUnreachable, BudgetExceeded, RequestError, SiloquentError
+from siloquent.explore.plan import steps
+from siloquent.explore.plan.steps import plan_query
 
 TABLE = """format = 1
 attribute = [
@@ -99,6 +103,32 @@ def test_numbers_that_are_computed_are_refused_by_price_as_columns_are(
     with open_table(tmp_path) as session:
         refused = refuse(session, f"SELECT COUNT(*), {aggregate}({of}) FROM visits{rest} ERROR {errors}")
     assert isinstance(refused, (AccuracyUnreachable, BudgetExceeded)), refused
+
+
+@pytest.mark.parametrize("epsilon", ["1e-9", "0.001", "1", "1000"])
+def test_the_least_widening_is_found_with_few_plans(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, epsilon: str
+) -> None:
+    planned = 0
+    build = steps._build_plan
+
+    def count(*given: Any) -> Any:
+        nonlocal planned
+        planned += 1
+        return build(*given)
+
+    monkeypatch.setattr(steps, "_build_plan", count)
+    query = siloquent.parse("SELECT COUNT(*), VAR(age) FROM visits ERROR 1e-3, 1e-3 FOR AT LEAST 100 ROWS")
+    with open_table(tmp_path, epsilon=epsilon) as session:
+        schema = session.schema("visits")
+        left = session.get_remaining("visits")
+        wider = steps.find_least_widening(query, schema, left=left)
+        assert 7 <= planned <= 18
+        if wider is not None:
+            assert plan_query(wider, schema, left=left).cost.amount <= left.amount
+            tight = steps.widen_errors(wider, Fraction(31, 32))
+            with pytest.raises(AccuracyUnreachable):
+                plan_query(tight, schema, left=left)
 
 
 def test_conditions_that_are_left_out_are_told_whole(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ release of the first one, so it may cost less than its worst case, which is know
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -399,6 +399,10 @@ def _round_decimal_up(value: Fraction) -> Decimal:
     return Decimal(math.ceil(value * Fraction(10) ** places)).scaleb(-places)
 
 
+_POWERS = (1, 2, 4, 8, 16, 32, 40)
+"""Powers of two by which errors are widened first: each plan costs milliseconds, and most refusals need a small one."""
+
+
 def find_least_widening(query: Query, schema: TableSchema, *, left: Cost) -> Query | None:
     """Return ``query`` with the smallest common factor on its errors that ``left`` covers; None if there is none."""
     if not isinstance(query.promise, Accuracy):
@@ -413,11 +417,14 @@ def find_least_widening(query: Query, schema: TableSchema, *, left: Cost) -> Que
         cost = get_accountant(schema.budget.accountant).compute_cost(course.event)
         return cost.amount <= left.amount and cost.delta <= left.delta
 
-    powers: Iterable[int] = range(1, 41)
-    high = next((Fraction(2) ** power for power in powers if fits(Fraction(2) ** power)), None)
-    if high is None:
+    most = next((power for power in _POWERS if fits(Fraction(2) ** power)), None)
+    if most is None:
         return None
-    low = high / 2
+    least = max((power for power in _POWERS if power < most), default=0)
+    while most - least > 1:
+        power = (least + most) // 2
+        least, most = (least, power) if fits(Fraction(2) ** power) else (power, most)
+    low, high = Fraction(2) ** least, Fraction(2) ** most
     for _ in range(6):
         middle = (low + high) / 2
         low, high = (low, middle) if fits(middle) else (middle, high)
