@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
@@ -24,10 +24,23 @@ if TYPE_CHECKING:
     from siloquent.profile.verbs import ProfileVerbs
     from siloquent.releases import ExpectedFiles, KeptMeasurement, Manifest, ReleaseVerdict
     from siloquent.releases.codec import ReleaseCodec
+    from siloquent.schema.formats.reading import Setting
     from siloquent.search.verbs import SearchVerbs
     from siloquent.share.verbs import ShareVerbs
     from siloquent.sketch.verbs import SketchVerbs
     from siloquent.synth.verbs import SynthVerbs
+
+
+class SupportsTableFile(Protocol):
+    """Any object that declares a table as text, such as the result of ``siloquent.declare``."""
+
+    def to_schema(self) -> TableSchema:
+        """Return the finished declaration."""
+        ...
+
+    def to_toml(self) -> str:
+        """Return the table file."""
+        ...
 
 
 @runtime_checkable
@@ -97,14 +110,40 @@ class Session(floor.WorkspaceSession):
 
         return list_history(self, table, describe=describe_discovery)
 
-    def check(self, table: str) -> CheckReport:
-        """Check a table's rows against its declaration, for the owner only: exact counts, not private.
+    def add_table(self, declaration: SupportsTableFile) -> TableSchema:
+        """Write the declaration of rows in a file or database into the workspace's ``schemas``; no row is read.
 
+        Args:
+            declaration: From ``siloquent.declare`` with a file, or a ``Declaration`` with a source.
         Raises:
             NotAllowed: this session is an analyst's.
+            SchemaError: a table of that name is declared, or the rows are in a frame (see ``add_frame``).
+            RequestError: questions of the declaration are open.
+        """
+        from siloquent.session.table_files import write_declaration
+
+        if self.analyst is not None:
+            raise NotAllowed("Only the owner may declare a table.", fix=BeOwner())
+        name = declaration.to_schema().name
+        write_declaration(self, name, declaration.to_toml())
+        return self.schema(name)
+
+    def check(self, table: str, *, reading: Mapping[str, Setting] | str = "") -> CheckReport:
+        """Check a table's rows against its declaration, for the owner only: exact counts, not private.
+
+        Args:
+            reading: Settings of how its file is read, such as ``{"missing": ["n/a"]}``, or lines as they stand under
+                ``[reading]``: they are written into the table file first.
+        Raises:
+            NotAllowed: this session is an analyst's.
+            SchemaError, RequestError: a setting is not valid, or the table file must be edited by hand.
         """
         if self.analyst is not None:
             raise NotAllowed("Only the owner may run check: it shows exact counts.", fix=BeOwner())
+        if reading:
+            from siloquent.session.table_files import write_settings
+
+            write_settings(self, table, reading)
         from siloquent.data import check
         from siloquent.explore import find_changed_entry
         from siloquent.ledger.rules import ADDS_UP

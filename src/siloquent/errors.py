@@ -36,6 +36,8 @@ from typing import Any, ClassVar
 from siloquent.fixes import PYTHON, FixLike, build_fix, let_owner_run, run
 from siloquent.notebook import format_refusal
 
+MIN_LETTERS = 3
+"""A name of fewer letters stands in too many others."""
 MAX_NAMES = 40
 """The maximum number of known names that an error lists."""
 
@@ -105,6 +107,17 @@ class SchemaError(SiloquentError):
     title = "Invalid declaration"
 
 
+def find_longer(name: str, known: Iterable[str]) -> list[str]:
+    """Return the one known name that has all words of ``name``, whatever the case; empty if there is none or several.
+
+    >>> find_longer("eye", ["ent", "eye clinic"])
+    ['eye clinic']
+    """
+    words = set(name.casefold().split())
+    found = [one for one in known if words and words <= set(one.casefold().split())]
+    return found if len(found) == 1 and len(name.strip()) >= MIN_LETTERS else []
+
+
 class UnknownName(SchemaError):
     """A table, attribute, constraint or account that was never declared.
 
@@ -119,7 +132,7 @@ class UnknownName(SchemaError):
     def __init__(self, kind: str, name: str, known: Iterable[str], *, fix: FixLike = "") -> None:
         self.kind, self.name, self.known = kind, name, sorted(known)
         folded = {one.casefold(): one for one in reversed(self.known)}
-        near = get_close_matches(name.casefold(), folded, n=1)
+        near = get_close_matches(name.casefold(), folded, n=1) or find_longer(name, folded)
         self.near = folded[near[0]] if near else None
         hint = f" Did you mean {self.near!r}?" if near else ""
         more = f" and {len(self.known) - MAX_NAMES:,} more" if len(self.known) > MAX_NAMES else ""

@@ -141,7 +141,7 @@ def _list_families(form: ValueFormat) -> Iterator[Family]:
         yield "datetime"
     if form.true or form.false:
         yield "boolean"
-    if (form.decimal, form.thousands) != (".", ""):
+    if not form.is_plain_number:
         yield "number"
 
 

@@ -86,7 +86,7 @@ def _find_working(session: WorkspaceSession, text: str, refused: RequestError, m
     mentioned = [name for name in names if _is_in(name, text[:MAX_TEXT])]
     schemas = [session.schema(name) for name in (mentioned or names)[:MAX_TABLES]]
     if len(text) <= MAX_TEXT and (quoted := _with_quotes(text, schemas)):
-        return build_fix(AskWith(quoted))
+        return build_fix(offer_mended(session, quoted, text))
     if mended := mend(text, schemas, wrong=refused):
         return build_fix(offer_mended(session, mended, text))
     example = find_example(schemas)
@@ -176,4 +176,4 @@ def _with_quotes(text: str, schemas: Sequence[TableSchema]) -> str:
             fixed = fixed[: wrong.position] + quoted + fixed[wrong.position + len(word[0]) :]
         except RequestError:
             return ""
-    return "" if fixed == text else _make_askable(fixed, schemas)
+    return fixed if fixed != text and _make_askable(fixed, schemas) else ""

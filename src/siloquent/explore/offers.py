@@ -130,6 +130,21 @@ class Offers:
                     return build_fix(offer)
         return self.ask_owner() if not self.asked.is_composite else self.suggest_spending()
 
+    def tell_most_exact(self, offered: Fix, best: float | None, earlier: EarlierAnswers | None = None) -> str:
+        """Return what all that is left would buy, as a sentence; empty if it is not more exact than what is offered.
+
+        Args:
+            best, earlier: As for ``suggest_wider``.
+        """
+        action = offered.find(AskWith)
+        if action is None or not action.change or not isinstance(self.asked.promise, Accuracy):
+            return ""
+        for query in self._list_wider(self.left, best, earlier):
+            change = self._describe_change(query)
+            if change != action.change and self._offer(query, self.left, change, earlier) is not None:
+                return f" At best, what is left pays for {change}."
+        return ""
+
     def suggest_spending(self) -> Fix:
         """Suggest a part of the remaining budget, in the account's own unit; the answer states its own error."""
         promise = self.asked.promise
@@ -257,7 +272,7 @@ class Offers:
         if isinstance(query.workload, GroupBy):
             counted = replace(query, aggregate=Count(), others=(), presentation=None, promise=Accuracy(Decimal(1)))
             with suppress(SiloquentError):
-                size = math.ceil(size / compile_query(counted, extend_schema(counted, self.schema)).answers)
+                size = math.ceil(size / compile_query(counted, schema).answers)
         is_filtered = query.where is not None or any(getattr(one, "test", None) for one in query.aggregates)
         found = [math.ceil(size / part) for part in FILTERED] if is_filtered else [math.ceil(size / 2), size]
         return sorted({one for one in found if one >= 1})

@@ -44,6 +44,7 @@ def suggest_affordable(session: WorkspaceSession, query: Query) -> Iterator[None
         if isinstance(promise, Accuracy):
             refused.best_alpha = offers.find_best(refused.best_alpha)
             refused.remedy = offers.suggest_wider(refused.best_alpha)
+            refused.detail += offers.tell_most_exact(refused.remedy, refused.best_alpha)
             refused.best_alpha = refused.best_alpha if refused.remedy.find(AskWith) else None
         else:
             refused.best_alpha, refused.remedy = None, offers.suggest_spending()
@@ -60,6 +61,7 @@ def suggest_affordable(session: WorkspaceSession, query: Query) -> Iterator[None
             refused.remedy = offers.suggest_spending()
         else:
             refused.remedy = Fix((asked,)) if asked else offers.suggest_wider(None)
+            refused.detail += offers.tell_most_exact(refused.remedy, None)
         raise
     except UnknownName as unknown:
         if not unknown.kind.startswith("column in the source"):  # the question is right, its source lacks a column
@@ -94,7 +96,7 @@ def _mend(session: WorkspaceSession, query: Query, refused: SiloquentError) -> F
         if not others and (mended := mend(render_offer(query), [asked], wrong=refused)):
             return build_fix(offer_mended(session, mended, render_offer(query)))
         return refused.remedy or build_fix(run("show", asked.name))
-    if session.is_frame_of_before(query.table):
+    if session.is_frame_of_before(query.table) or not session.list_tables():
         return refused.remedy
     tables = (
         [session.schema(name) for name in session.list_tables()[:MAX_TABLES]] if refused.code == "unknown_name" else []

@@ -240,6 +240,11 @@ class WorkspaceSession(SessionAccounts):
             SchemaError: a table of that name is declared in the workspace, or ``frame`` does not fit ``schema``.
             UnknownName: ``frame`` lacks a declared column (with a suggestion).
         """
+        if isinstance(frame, (str, Path)):
+            raise SchemaError(
+                f"A frame is an object with rows, not the path {str(frame)[:80]!r}.",
+                fix="session.add_table(declaration) for a declaration of a file",
+            )
         if isinstance(schema, SupportsSchema):
             schema = schema.to_schema()
         if not isinstance(schema, TableSchema):
@@ -276,6 +281,8 @@ class WorkspaceSession(SessionAccounts):
             return (
                 f"session.add_frame(declaration, frame), as before: each session is given the frame of {name!r} again"
             )
+        if not self.list_tables():
+            return "session.add_frame(declaration, frame), or session.add_table(declaration) for a file"
         return run("tables")
 
     def is_frame_of_before(self, name: str) -> bool:

@@ -93,8 +93,8 @@ def test_each_finding_says_what_happens_and_which_line_mends_it() -> None:
     assert outside.fix.startswith('lo = ..., hi = ... in the attribute named "age" of schemas/visits.toml')
     assert "share the cell (other)" in found(report, "unlisted", "attribute ward").sentence
     unread = found(report, "unreadable", "attribute day")
-    assert unread.fix == 'date_format = "%d.%m.%Y" under [reading] in schemas/visits.toml'
-    assert unread.sentence.endswith("Is it written as %d.%m.%Y?")
+    assert unread.fix == 'date_format = "%d.%m.%Y | %Y-%m-%d" under [reading] in schemas/visits.toml'
+    assert unread.sentence.endswith("Is it written as %d.%m.%Y or as %Y-%m-%d?")  # as the other rows are
     assert 'null = "cell"' in found(report, "null", "attribute age").fix
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
@@ -28,7 +26,7 @@ from siloquent.errors import NotAllowed, RequestError, SiloquentError
 from siloquent.fixes import RunCommand, build_fix, run
 
 if TYPE_CHECKING:
-    from siloquent.api import Session
+    pass
 
 _SOURCE = re.compile(r"(csv|csv-records|xlsx|parquet|duckdb):")
 PRIVATE_ROWS_WARNING = (
@@ -123,10 +121,12 @@ def check(
 
     With --reading, its settings are written into the table file first.
     """
+    from siloquent.session.table_files import write_settings
+
     options.require_owner("A check")
     with options.open_session() as session:
         if reading:
-            _write_reading(session, table, parse_reading_lines(reading))
+            write_settings(session, table, parse_reading_lines(reading))
         names = [table] if table else session.list_tables()
         reports = [
             build_check_report(session, name, alone=table is not None, language=options.language) for name in names
@@ -142,38 +142,6 @@ def check(
     if not reports:
         options.screen.note(f"No tables are declared. Next: {options.format_command('declare', 'ROWS.csv')}")
     return status
-
-
-def _write_reading(session: Session, table: str | None, lines: str) -> None:
-    """Write settings under reading into a table's file.
-
-    Raises:
-        RequestError: no table is named, or the file must be edited by hand.
-    """
-    from siloquent.schema.domains import DomainFolder
-    from siloquent.schema.files.reading_edits import write_reading
-
-    if table is None:
-        raise RequestError("--reading is about one table.", fix=run("check", "TABLE"))
-    name = session.schema(session.find_table(table)).name
-    file = session.workspace.get_schema_file(name)
-    changed = write_reading(file.read_text(encoding="utf-8"), lines, DomainFolder(session.workspace.folder))
-    if changed is None:
-        raise RequestError(
-            f"schemas/{name}.toml cannot take {lines!r} under [reading] as it is written.",
-            fix=f"write it by hand, then: siloquent check {name}",
-        )
-    building = file.with_suffix(".toml.new")
-    building.write_text(changed, encoding="utf-8")
-    os.replace(building, file)
-
-
-def _list_reading_words(findings: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return options of a check that write the settings that findings propose."""
-    from siloquent.schema.files.reading_edits import split_reading_fix
-
-    lines = dict.fromkeys(line for one in findings for line in split_reading_fix(one["fix"]))
-    return [word for line in lines for word in ("--reading", line)]
 
 
 def refresh(
@@ -235,6 +203,8 @@ def _name_file(action: RunCommand, source: str, file: Path) -> RunCommand:
 
 
 def _show(options: Options, report: dict[str, Any]) -> None:
+    from siloquent.schema.files.reading_edits import list_reading_lines
+
     screen, findings = options.screen, report["findings"]
     if report["rows"] is not None:
         rows = number_of(report["rows"], "row", "rows")
@@ -257,7 +227,8 @@ def _show(options: Options, report: dict[str, Any]) -> None:
             ],
         )
     screen.write_line(f"{clean_text(report['table'])}: {'as declared' if report['clean'] else 'not as declared'}.")
-    if words := _list_reading_words(findings):
+    if lines := list_reading_lines(one["fix"] for one in findings):
+        words = [word for line in lines for word in ("--reading", line)]
         command = options.format_command("check", report["table"], *words)
         screen.note(f"If they are meant, this writes these settings:\n  {command}")
     if report.get("questions"):

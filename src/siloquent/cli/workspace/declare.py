@@ -218,7 +218,7 @@ def _require_answers(options: Options, draft: TableDraft) -> TableDraft:
 
 def _suggest_answers(draft: TableDraft, keys: set[str]) -> list[str]:
     """Return options that answer the open questions, with the table's own columns."""
-    from siloquent.schema.declaring.names import suggest_meaning
+    from siloquent.schema.declaring.names import is_person_like, suggest_meaning
     from siloquent.schema.declaring.statements import format_names
 
     ids = [column.name for column in draft.columns if (told := draft.meanings.get(column.name)) and told.type == "id"]
@@ -231,7 +231,7 @@ def _suggest_answers(draft: TableDraft, keys: set[str]) -> list[str]:
     suggested = {
         "accept": ["--accept"],
         "columns": ["--column", kept],
-        "person": ["--person", ids[-1] if ids else "none"],
+        "person": ["--person", next((one for one in ids if is_person_like(one)), ids[-1] if ids else "none")],
         "max_rows": ["--max-rows", "4"],
     }
     return [word for key, words in suggested.items() if key in keys for word in words]

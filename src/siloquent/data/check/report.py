@@ -80,7 +80,16 @@ class CheckReport(Readable):
     complete: int = 0
 
     def __str__(self) -> str:
-        told = [f"  {'problem' if one.is_problem else 'note'}: {one.sentence}" for one in self.findings]
+        from siloquent.schema.files.reading_edits import list_reading_lines
+
+        told = [
+            f"  {'problem' if one.is_problem else 'note'}: {one.subject}: {one.sentence}"
+            f"{f' Fix: {one.fix}.' if one.fix and one.is_problem else ''}"
+            for one in self.findings
+        ]
+        if lines := list_reading_lines(one.fix for one in self.findings):
+            call = f"session.check({self.table!r}, reading={chr(10).join(lines)!r})"
+            told.append(f"If they are meant, this writes these settings: {call}")
         outcome = "as declared" if self.is_clean else "not as declared"
         return "\n".join(
             [

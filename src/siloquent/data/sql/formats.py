@@ -33,7 +33,7 @@ from siloquent.schema.formats.value_formats import (
     Family,
     ValueFormat,
     build_number_pattern,
-    compile_date_format,
+    compile_date_formats,
 )
 
 _TYPED_NUMBERS = ("integer", "decimal", "real")
@@ -157,10 +157,10 @@ def _is_one_of(value: exp.Expr, listed: list[exp.Expr]) -> exp.Expr:
 
 def _rewrite_text(text: exp.Expr, form: ValueFormat, family: Family) -> exp.Expr:
     """Return a text as every source has it, NULL where it does not fit; not yet in the declared time zone."""
-    if family == "number" and (form.decimal, form.thousands) != (".", ""):
+    if family == "number" and not form.is_plain_number:
         return _rewrite_number(text, form)
     if (family == "date" or family == "datetime") and (declared := form.get_date_format(family)):
-        return _rewrite_date(text, compile_date_format(declared))
+        return _rewrite_dates(text, compile_date_formats(declared))
     if family == "boolean" and (form.true or form.false):
         word = exp.Lower(this=exp.Trim(this=text.copy(), expression=exp.Literal.string(" ")))
         branches = [
@@ -173,7 +173,9 @@ def _rewrite_text(text: exp.Expr, form: ValueFormat, family: Family) -> exp.Expr
 
 
 def _rewrite_number(text: exp.Expr, form: ValueFormat) -> exp.Expr:
-    number = extract_match(text, build_number_pattern(form.decimal, form.thousands))
+    for symbol in form.symbols:
+        text = _replace(text, f"-{symbol}", f"{symbol}-")
+    number = extract_match(text, build_number_pattern(form.decimal, form.thousands, form.symbols))
     for sign in GROUPINGS.get(form.thousands, (form.thousands,) if form.thousands else ()):
         number = _replace(number, sign, "")
     return number if form.decimal == "." else _replace(number, form.decimal, ".")
@@ -181,6 +183,11 @@ def _rewrite_number(text: exp.Expr, form: ValueFormat) -> exp.Expr:
 
 def _replace(text: exp.Expr, old: str, new: str) -> exp.Expr:
     return exp.Anonymous(this="REPLACE", expressions=[text, exp.Literal.string(old), exp.Literal.string(new)])
+
+
+def _rewrite_dates(text: exp.Expr, patterns: Sequence[DatePattern]) -> exp.Expr:
+    found = [_rewrite_date(text, one) for one in patterns]
+    return exp.func("COALESCE", *found) if len(found) > 1 else found[0]
 
 
 def _rewrite_date(text: exp.Expr, pattern: DatePattern) -> exp.Expr:

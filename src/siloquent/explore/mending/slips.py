@@ -143,6 +143,7 @@ def list_slips(text: str, *, position: int | None) -> Iterator[str]:
     if straight != text:
         yield straight
         yield straight.replace('"', "'")
+    yield from _double_apostrophes(text)
     yield from _close_quotes(text)
     masked = Masked(text)
     yield from masked.replace_each(
@@ -160,6 +161,13 @@ def list_slips(text: str, *, position: int | None) -> Iterator[str]:
         word = re.match(r"\S+\s*", text[position:])
         if word:
             yield text[:position] + text[position + word.end() :]
+
+
+def _double_apostrophes(text: str) -> Iterator[str]:
+    """Yield ``text`` with an apostrophe inside a word, as in ``St Mary's``, written twice."""
+    if text.count("'") % 2 and len(text) < 4_096:
+        places = [found.start() for found in re.finditer(r"(?<=\w)'(?=\w)", text)][:4]
+        yield from (text[:at] + "'" + text[at:] for at in places)
 
 
 def _close_quotes(text: str) -> Iterator[str]:

@@ -6,15 +6,15 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime
-from decimal import Decimal
 from difflib import get_close_matches
 
+from siloquent.errors import find_longer
 from siloquent.explore.mending.masking import NAME, TEXT, Masked
+from siloquent.explore.spec.language.expressions.functions import FOREIGN_FUNCTIONS
 from siloquent.explore.spec.language.refusals import AGGREGATES, OTHER_AGGREGATES
 from siloquent.explore.spec.language.render_conditions import render_constant, render_name
 from siloquent.explore.spec.predicate import FUNCTIONS
 from siloquent.schema import Attribute, TableSchema
-from siloquent.schema.attribute import OTHER
 from siloquent.schema.formats.value_formats import list_candidates
 
 _LANGUAGE = [
@@ -72,6 +72,8 @@ _LANGUAGE = [
 _KNOWN = frozenset((*_LANGUAGE, *AGGREGATES, *(name.upper() for name in FUNCTIONS), "W"))
 _FOREIGN = frozenset(word.casefold() for word in (*OTHER_AGGREGATES, "TOP", "OVER", "CASE", "UNION", "CAST", "EPS"))
 _MAX_WORD = 40
+MAX_CODES = 20
+"""Of at most so many codes, an average is offered as that of their numbers."""
 _FORMATS = (
     *("%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%Y/%m/%d", "%d-%m-%Y", "%Y%m%d"),
     *("%b %d, %Y", "%d %b %Y", "%B %d, %Y", "%d.%m.%y", "%Y-%m-%d"),
@@ -84,6 +86,7 @@ def list_words(text: str, schemas: Sequence[TableSchema]) -> Iterator[str]:
     attributes = [attribute for schema in schemas for attribute in schema.domain]
     yield from _read_dates(masked)
     yield from _quote_values(masked, attributes)
+    yield from _average_words(masked, attributes)
     yield from _spell(masked, schemas)
     yield from masked.replace_each(TEXT, lambda found: _unquote_name(masked.read(found[0]), attributes))
     yield from masked.replace_each(TEXT, lambda found: _spell_value(masked.read(found[0]), attributes))
@@ -104,19 +107,42 @@ def list_words(text: str, schemas: Sequence[TableSchema]) -> Iterator[str]:
     )
 
 
+def _average_words(masked: Masked, attributes: Sequence[Attribute]) -> Iterator[str]:
+    """Yield the text with sums and averages of codes, booleans and conditions as those of numbers."""
+
+    def count(found: re.Match[str]) -> str | None:
+        attribute = find_attribute(masked.read(found[2]), attributes)
+        if attribute is None or attribute.is_numeric:
+            return None
+        name = render_name(attribute.name)
+        if attribute.kind == "boolean":
+            return f"{found[1]}({_count_truth(name)})"
+        if attribute.labels or not 1 <= len(attribute.values) <= MAX_CODES:
+            return None
+        if not all(re.fullmatch(r"-?\d{1,9}", one) for one in attribute.values):
+            return None
+        numbers = " ".join(f"WHEN {render_constant(one)} THEN {int(one)}" for one in attribute.values)
+        return f"{found[1]}(CASE {name} {numbers} END)"
+
+    yield from masked.replace_each(rf"\b(SUM|AVG)\s*\(\s*({NAME})\s*\)", count)
+    if re.search(r"\b(?:SUM|AVG)\s*\(\s*CASE\b", masked.text, re.IGNORECASE):
+        counted = re.sub(r"\b(THEN|ELSE)\s+TRUE\b", r"\1 1", masked.text, flags=re.IGNORECASE)
+        yield masked.unmask(re.sub(r"\b(THEN|ELSE)\s+FALSE\b", r"\1 0", counted, flags=re.IGNORECASE))
+    yield from masked.replace_each(
+        r"\b(SUM|AVG)\s*\(\s*([^()*]*?(?:=|<|>|\bIN\b|\bLIKE\b)(?:[^()]|\([^()]*\))*)\)",
+        lambda found: None if "CASE" in found[2].upper() else f"{found[1]}({_count_truth(found[2].strip())})",
+    )
+
+
+def _count_truth(condition: str) -> str:
+    """Return 1 where ``condition`` is TRUE, 0 where it is FALSE, and NULL where it is not known."""
+    negated = condition if condition.isidentifier() else f"({condition})"
+    return f"CASE WHEN {condition} THEN 1 WHEN NOT {negated} THEN 0 END"
+
+
 def find_attribute(name: str, attributes: Sequence[Attribute]) -> Attribute | None:
     """Return the attribute of that name, in any case."""
     return next((one for one in attributes if one.name.casefold() == name.casefold()), None)
-
-
-def choose_constant(attribute: Attribute) -> str:
-    """Return one of the attribute's values, from their middle, as written in a query; "" if it has none."""
-    if not attribute.is_countable or not attribute.steps:
-        return ""
-    label = attribute.label(attribute.steps // 2)
-    if label is None or label == OTHER:
-        return ""
-    return render_constant(Decimal(str(label)) if isinstance(label, float) else label)
 
 
 def _spell(masked: Masked, schemas: Sequence[TableSchema]) -> Iterator[str]:
@@ -141,6 +167,8 @@ def _spell(masked: Masked, schemas: Sequence[TableSchema]) -> Iterator[str]:
                 one: one for one in FUNCTIONS
             }
         # Letters in another order are the commonest slip: FORM is FROM, although FOR is nearer by its letters.
+        if calls and folded in FOREIGN_FUNCTIONS:
+            return FOREIGN_FUNCTIONS[folded]
         near = (
             [one for one in choices if len(one) > 2 and sorted(one) == sorted(folded)][:1]
             or get_close_matches(folded, choices, n=1, cutoff=0.6)
@@ -163,7 +191,7 @@ def _spell_value(text: str, attributes: Sequence[Attribute]) -> str | None:
     }
     if text in values.values() or len(text) > _MAX_WORD:
         return None
-    near = get_close_matches(text.casefold(), values, n=1, cutoff=0.6)
+    near = get_close_matches(text.casefold(), values, n=1, cutoff=0.6) or find_longer(text, values)
     return render_constant(values[near[0]]) if near else None
 
 
@@ -222,10 +250,10 @@ def _read_constant(
         value = next((one for one in attribute.values if near and one.casefold() == near[0]), None)
         return f"{name} {op} {render_constant(value)}" if value else None
     if "LIKE" in op:
-        return f"{name} >= {choose_constant(attribute)}"
+        return None
     if attribute.is_numeric:
-        return _clamp(attribute, name, op, constant)
-    return None if is_text and _is_inside(attribute, constant) else f"{name} {op} {choose_constant(attribute)}"
+        return None if always else _clamp(attribute, name, op, constant)
+    return f"{name} {op} CURRENT_DATE" if always else None
 
 
 def _read_truth(word: str) -> str:
@@ -235,19 +263,15 @@ def _read_truth(word: str) -> str:
     return "FALSE" if folded in false else "TRUE"
 
 
-def _is_inside(attribute: Attribute, text: str) -> bool:
-    with suppress(ValueError, TypeError):
-        moment = datetime.fromisoformat(text)
-        return bool(attribute.lo <= moment <= attribute.hi)  # type: ignore[operator]
-    return False
-
-
 def _clamp(attribute: Attribute, name: str, op: str, constant: str) -> str | None:
-    """Return a comparison with a number, moved to the nearest bound if no declared value fulfils it."""
+    """Return a comparison with a number, moved to the nearest bound if no declared value fulfils it.
+
+    No number is made up for a word: that would be a question which nobody asked.
+    """
     try:
         number = float(constant)
     except ValueError:
-        return f"{name} {op} {choose_constant(attribute)}"
+        return None
     lo, hi = float(attribute.lo), float(attribute.hi)  # type: ignore[arg-type]
     if lo <= number <= hi:
         return f"{name} {op} {constant}"

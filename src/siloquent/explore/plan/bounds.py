@@ -68,8 +68,9 @@ def _list_parts_of_all(aggregate: Aggregate, schema: TableSchema) -> tuple[Part,
     name = attribute.name
     if not attribute.is_numeric:
         word = {Sum: "SUM", Average: "AVG", Variance: "VAR", Deviation: "STDDEV"}.get(type(aggregate), "It")
+        subject = repr(name) if aggregate.computed is None else "its expression"
         raise RequestError(
-            f"{word} takes a number; {name!r} is of type {attribute.kind}.", fix="GROUP BY it and use COUNT(*)"
+            f"{word} takes a number; {subject} is of type {attribute.kind}.", fix="GROUP BY it and use COUNT(*)"
         )
     if isinstance(aggregate, (Sum, Moment)):
         return (aggregate,)

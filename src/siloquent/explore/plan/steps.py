@@ -40,6 +40,8 @@ from siloquent.fixes import AskWith
 from siloquent.privacy import Composed, Cost, Event, get_accountant
 from siloquent.schema import TableSchema
 
+ROUGH_COUNT = Fraction(1, 100)
+"""The part of a group to which earlier versions counted it, however rough its average may be."""
 _DIGITS = 12
 _COARSER = 4
 _ROUNDING = 1 - Fraction(1, 2**12)
@@ -173,15 +175,12 @@ def _build_plan(query: Query, schema: TableSchema, left: Cost) -> QueryPlan:
     if not find_later(query, schema):
         return _plan_at_once(query, schema, left, find_promised_rows(query, schema))
     sure = find_sure_rows(query, schema)
-    if sure is None:
-        return _plan_counting_first(query, schema, left)
-    if not are_lifted():
-        return _plan_at_once(query, schema, left, sure)
-    with suppress(AccuracyUnreachable):
-        counting = _plan_counting_first(query, schema, left)
-        if was_paid(counting.first.event):  # by a version that counted first here, too
-            return counting
-    return _plan_at_once(query, schema, left, sure)
+    if are_lifted():
+        with suppress(AccuracyUnreachable):
+            counting = _plan_counting_first(query, schema, left, rough=ROUGH_COUNT)
+            if was_paid(counting.first.event):  # by a version that counted finer, or first where it is not needed now
+                return counting
+    return _plan_counting_first(query, schema, left) if sure is None else _plan_at_once(query, schema, left, sure)
 
 
 def _plan_at_once(query: Query, schema: TableSchema, left: Cost, rows: Fraction | None) -> QueryPlan:
@@ -189,18 +188,22 @@ def _plan_at_once(query: Query, schema: TableSchema, left: Cost, rows: Fraction 
     return QueryPlan(query, schema, _plan_step(query, schema, _merge_bounds(query, schema, rows), left), left)
 
 
-def _plan_counting_first(query: Query, schema: TableSchema, left: Cost) -> QueryPlan:
-    """Plan counts first, for averages of groups as small as the budget allows."""
+def _plan_counting_first(query: Query, schema: TableSchema, left: Cost, *, rough: Fraction | None = None) -> QueryPlan:
+    """Plan counts first, for averages of groups as small as the budget allows.
+
+    Args:
+        rough: The most that a count may be off, as a part of a group, if that is limited beside what averages need.
+    """
     find_promised_rows(query, schema)  # refuses what declares no size
     sizes = list(_compute_group_sizes(query, schema))
     for size in sizes[:-1]:
         try:
-            course = _plan_in_turn(query, schema, left, size)
+            course = _plan_in_turn(query, schema, left, size, rough)
         except AccuracyUnreachable:
             continue
         if is_affordable(get_accountant(schema.budget.accountant).compute_cost(course.event), left):
             return course
-    return _plan_in_turn(query, schema, left, sizes[-1])
+    return _plan_in_turn(query, schema, left, sizes[-1], rough)
 
 
 def _compute_group_sizes(query: Query, schema: TableSchema) -> Iterator[Fraction]:
@@ -214,9 +217,11 @@ def _compute_group_sizes(query: Query, schema: TableSchema) -> Iterator[Fraction
     yield size
 
 
-def _plan_in_turn(query: Query, schema: TableSchema, left: Cost, size: Fraction) -> QueryPlan:
+def _plan_in_turn(
+    query: Query, schema: TableSchema, left: Cost, size: Fraction, rough: Fraction | None = None
+) -> QueryPlan:
     """Plan counts first, exact enough for averages of groups of ``size`` rows."""
-    asked = _merge_bounds(query, schema, None, size)
+    asked = _merge_bounds(query, schema, None, size, rough)
     later = find_later(query, schema)
     first = _plan_step(query, schema, {part: bound for part, bound in asked.items() if part not in later}, left)
     counted = _index_by_part(first)
@@ -255,27 +260,38 @@ def plan_second_step(
     return _plan_step(query, schema, bounds, left)
 
 
-def _merge_bounds(query: Query, schema: TableSchema, rows: Fraction | None, size: Fraction | None = None) -> Bounds:
+def _merge_bounds(
+    query: Query,
+    schema: TableSchema,
+    rows: Fraction | None,
+    size: Fraction | None = None,
+    rough: Fraction | None = None,
+) -> Bounds:
     """Merge the parts of all the query's aggregates, each at the smallest error that any of them needs."""
     bounds: dict[Part, Fraction | None] = {}
     for place, aggregate in enumerate(query.aggregates):
         error = get_error(query, place, schema) if isinstance(query.promise, Accuracy) else None
-        for part, bound in _compute_bounds(aggregate, error, schema, rows, size).items():
+        for part, bound in _compute_bounds(aggregate, error, schema, rows, size, rough).items():
             known = bounds.get(part)
             bounds[part] = bound if known is None or bound is None else min(known, bound)
     return bounds
 
 
 def _compute_bounds(
-    aggregate: Aggregate, error: Fraction | None, schema: TableSchema, rows: Fraction | None, size: Fraction | None
+    aggregate: Aggregate,
+    error: Fraction | None,
+    schema: TableSchema,
+    rows: Fraction | None,
+    size: Fraction | None,
+    rough: Fraction | None,
 ) -> Bounds:
     if error is None or rows is not None or not isinstance(aggregate, Average):
         return compute_bounds(aggregate, error, schema, rows)
     count, total = list_parts(aggregate, schema)
     size = Fraction(schema.size_hint or 0) if size is None else size
-    # One hundredth of a group, but not so coarse that the count would use up the error of an average of it.
-    rough = min(size / 100, error * size / (4 * compute_half_range(schema.domain[aggregate.attribute])))
-    return {count: rough, total: None}
+    # As coarse as an average of half such a group allows, in which count and sum use up half of the error each.
+    needed = error * size / (4 * compute_half_range(schema.domain[aggregate.attribute]))
+    return {count: needed if rough is None else min(size * rough, needed), total: None}
 
 
 def _build_choice(query: Query, schema: TableSchema) -> Query:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from siloquent.documents.ledger import parse_amount
 from siloquent.errors import LedgerError, RequestError, UnknownName
@@ -16,10 +16,24 @@ from siloquent.remote.clients import ApiClient, verb
 from siloquent.remote.documents import Check, History, Person, ProtectionReport, Refreshed, Table, TableLine, Upload
 from siloquent.remote.exchange import Steps
 from siloquent.remote.verbs.asking import require_key
+from siloquent.schema.files.reading_edits import name_source
 
 if TYPE_CHECKING:
     from siloquent.ledger.budget_status import BudgetStatus
     from siloquent.privacy import Cost
+    from siloquent.schema import TableSchema
+
+
+class SupportsTableFile(Protocol):
+    """Any object that declares a table as text, such as the result of ``siloquent.declare``."""
+
+    def to_schema(self) -> TableSchema:
+        """Return the finished declaration."""
+        ...
+
+    def to_toml(self) -> str:
+        """Return the table file."""
+        ...
 
 
 class TableVerbs(ApiClient):
@@ -84,9 +98,10 @@ class TableVerbs(ApiClient):
     @verb
     def declare(
         self,
-        table: str,
-        toml: str,
+        table: str | SupportsTableFile,
+        toml: str | None = None,
         *,
+        source: str | None = None,
         if_match: str | None = None,
         if_new: bool = False,
         new_epoch: str | None = None,
@@ -96,6 +111,8 @@ class TableVerbs(ApiClient):
         The result's ``changes`` say what each change means for what was charged before.
 
         Args:
+            table: The table's name; or a declaration from ``siloquent.declare``, which is the text, too.
+            source: The place of the rows, in place of the text's own: the ``source`` of an upload.
             if_match: The ``tag`` of the declaration to replace; a declaration with another tag is not changed.
             if_new: Only if the table has no declaration yet.
             new_epoch: For another unit, adjacency or accountant, with ``if_match``: "the budgets add up", or "these are
@@ -105,6 +122,12 @@ class TableVerbs(ApiClient):
             RequestError: the ledger does not permit the change, or ``code`` is ``precondition_failed``: the declaration
                 was changed in the meantime.
         """
+        if not isinstance(table, str):
+            declaration = table
+            table, toml = declaration.to_schema().name, declaration.to_toml()
+        if toml is None:
+            raise RequestError("A name alone declares no table.", fix="session.declare(table, toml)")
+        toml = toml if source is None else name_source(toml, source)
         body = {"toml": toml, **({} if new_epoch is None else {"new_epoch": new_epoch})}
         headers = {name: told for name, told in (("If-Match", if_match), ("If-None-Match", "*" * if_new)) if told}
         return (yield from _fetch_tagged(self, build_call("put_table", {"table": table}, body=body, headers=headers)))

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal
 
+from siloquent.errors import RequestError
 from siloquent.schema.attribute import Attribute
 from siloquent.schema.build import parse_attribute
 from siloquent.schema.declaring.columns import ColumnHeader
@@ -47,6 +48,11 @@ def declare_attribute(
             require_type("each value of meaning", value, str, '"F"')
         meaning = "values " + ", ".join('"' + value.replace('"', '""') + '"' for value in meaning)
     parsed = parse_meaning(meaning, ColumnHeader(name))
+    if parsed.words:
+        raise RequestError(
+            f"An attribute alone cannot say that {' and '.join(parsed.words)} are true and false: rows are read so.",
+            fix=f"siloquent.declare(frame, {{{name!r}: {'/'.join(parsed.words)!r}}}), or 'yes/no' here",
+        )
     if parsed.has_cells:
         parsed = replace(parsed, null=parse_null(null, parsed))
     parsed = replace(parsed, outside=outside or parsed.outside, other=other or parsed.other)

@@ -219,7 +219,8 @@ class DeclarationDraft(Readable):
         decided = self._decide()[0]
         budget = f"{self.budget} (accountant {self.budget.accountant})" if self.budget else ""
         lines += [f"{line[0].upper()}{line[1:]}." for line in describe_table(decided, budget=budget)]
-        return [*lines, "Complete. Next: session.add_frame(declaration, frame), or declaration.to_toml()"]
+        opens = "add_table(declaration)" if draft.source.address else "add_frame(declaration, frame)"
+        return [*lines, f"Complete. Next: session.{opens}, or declaration.to_toml()"]
 
 
 def begin_declaration(source: RawSource, workspace: Workspace | None, *, name: str, origin: str) -> DeclarationDraft:

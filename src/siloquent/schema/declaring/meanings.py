@@ -5,7 +5,9 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
+from datetime import datetime
 from decimal import Decimal
 
 from siloquent.errors import RequestError, SchemaError
@@ -157,9 +159,24 @@ def _order_days(text: str) -> str:
     """
     found = _DOTTED_RANGE.fullmatch(text)
     if found is None:
-        return text
+        return _order_slashed(text)
     lo, hi = (f"{found[f'{end}_year']}-{found[f'{end}_month']:0>2}-{found[f'{end}_day']:0>2}" for end in ("lo", "hi"))
     return f"{lo}{found['between']}{hi}{found['rest']}"
+
+
+def _order_slashed(text: str) -> str:
+    """Return a range of days such as 31/12/2024 likewise, where only one order of day and month makes two days of it.
+
+    >>> _order_slashed("01/02/2023..31/12/2024"), _order_slashed("1/2/2023..3/4/2024")
+    ('2023-02-01..2024-12-31', '1/2/2023..3/4/2024')
+    """
+    ends = [one.strip() for one in text.split("..")]
+    ranges = []
+    for form in ("%d/%m/%Y", "%m/%d/%Y"):
+        with suppress(ValueError):
+            days = [datetime.strptime(one, form).date() for one in ends]
+            ranges += ["..".join(map(str, days))] if len(days) == 2 and days[0] <= days[1] else []
+    return ranges[0] if len(set(ranges)) == 1 else text
 
 
 def _suggest_range(text: str) -> str:
@@ -199,6 +216,11 @@ def _build_refusal(text: str, word: str, rest: str, column: ColumnHeader) -> Req
         return RequestError(f"{name}: a number needs its smallest and largest possible value.", fix="0..120")
     if word in ("date", "datetime") and not rest:
         return RequestError(f"{name}: a date needs its first and last possible day.", fix="2019-01-01..2024-12-31")
+    if re.fullmatch(r"\d{1,2}:\d{2}(:\d{2})?\s*(\.\.|-)\s*\d{1,2}:\d{2}(:\d{2})?", text):
+        return RequestError(
+            f"{name}: times of day without a date have no range; list those that exist, or leave the column out.",
+            fix="skip",
+        )
     if not word and not re.search(r"[\d.@=]", text):
         value = quote_short(text)
         return RequestError(

@@ -14,6 +14,7 @@ _IDS = {"id", "ids", "uuid", "guid", "key", "ssn", "identif", "identifier", "ser
 _PERSONS = {
     *("patient", "person", "customer", "client", "user", "member", "subject", "student", "employee", "respondent"),
     *("participant", "household", "citizen", "insured", "subscriber", "passenger", "driver", "borrower", "visitor"),
+    *("pupil", "learner", "resident", "donor", "voter", "taxpayer", "nhs"),
 }
 _NUMBERS = {"no", "nr", "num", "number", "nummer", "numero", "code"}
 _COMPOUND = re.compile(

@@ -75,7 +75,7 @@ def list_open_questions(draft: TableDraft) -> Iterator[DeclarationQuestion]:
     for topic, columns in group_columns([one for one in draft.open_columns if one.name not in waiting]):
         yield DeclarationQuestion(
             "columns",
-            f"What values are possible in {_name_columns(columns)}{_describe_types(columns)}?",
+            f"What values are possible in {_name_columns(columns)}{_describe_types(columns)}".removesuffix("?") + "?",
             HINTS.get(topic, EXAMPLES),
             columns=tuple(columns),
         )
@@ -94,7 +94,8 @@ def list_open_questions(draft: TableDraft) -> Iterator[DeclarationQuestion]:
         yield DeclarationQuestion(
             "person",
             "If one person can have several rows, which column says whose row it is?",
-            "none: each row is another person. What one person adds to the table is what stays hidden.",
+            f"{_name_ids(draft)}none: each row is another person. What one person adds to the table is what stays "
+            "hidden.",
             likely.name if likely else None if _has_id(draft) else "none, each row is another person",
         )
     elif draft.person is not None and answers.max_rows is None:
@@ -242,6 +243,12 @@ def _describe_wide(draft: TableDraft, proposed: Sequence[ColumnHeader]) -> str:
         return ""
     example = f"{format_subject(wide[0])} = 2020-01-01..2025-12-31"
     return f" {_name_columns(wide)} may be any day of two centuries: nearer bounds make answers more exact: {example}."
+
+
+def _name_ids(draft: TableDraft) -> str:
+    """Return the id columns that may say whose row it is, as the beginning of a hint."""
+    ids = [one for one in draft.columns if draft.meanings.get(one.name, Meaning("")).type == "id"]
+    return f"{_name_columns(ids).replace(' and ', ' or ')}; " if ids else ""
 
 
 def _has_id(draft: TableDraft) -> bool:

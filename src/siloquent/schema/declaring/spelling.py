@@ -9,7 +9,7 @@ from datetime import datetime
 
 from siloquent.errors import RequestError
 from siloquent.schema.files.toml import quote_short, quote_text
-from siloquent.schema.formats.value_formats import list_candidates
+from siloquent.schema.formats.value_formats import BETWEEN_FORMATS, list_candidates
 
 ISO_DAY, POINT = "2024-12-31", "12.50"
 """The spellings that need no setting."""
@@ -26,6 +26,9 @@ def read_day_format(text: str) -> str:
     >>> read_day_format("31.12.2024"), read_day_format("12/31/2024"), read_day_format("2024-12-31")
     ('%d.%m.%Y', '%m/%d/%Y', '')
     """
+    if len(parts := [part for part in re.split(r"\s*(?:\||\bor\b)\s*", text) if part]) > 1 and "%" not in text:
+        formats = [read_day_format(part) or "%Y-%m-%d" for part in parts]
+        return f" {BETWEEN_FORMATS} ".join(dict.fromkeys(formats))
     if "%" in text or not text:
         return "" if text == "%Y-%m-%d" else text
     for form in ("%Y-%m-%d", *(one.date for one in list_candidates("date"))):

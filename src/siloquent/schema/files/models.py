@@ -122,6 +122,7 @@ class ColumnReadingEntry(Strict):
     true: list[str] | None = None
     false: list[str] | None = None
     time_zone: str | None = None
+    symbols: list[str] | None = None
 
 
 class ReadingEntry(ColumnReadingEntry):

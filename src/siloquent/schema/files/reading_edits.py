@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+import tomllib
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from siloquent.errors import SchemaError
+from siloquent.schema.files.toml import quote_text
 
 if TYPE_CHECKING:
     from siloquent.schema.domains import DomainFolder
@@ -31,6 +34,34 @@ def split_reading_fix(fix: str) -> list[str]:
         return []
     column = f"columns.{found['column']}." if found["column"] else ""
     return [f"{column}{line}" for line in re.split(r" and (?=\w+ = )", found["lines"])]
+
+
+def list_reading_lines(fixes: Iterable[str]) -> list[str]:
+    """Return the lines under ``[reading]`` that findings propose together: lists of one key are joined.
+
+    >>> list_reading_lines(['missing = ["-"] under [reading]', 'missing = ["n/a"] under [reading]'])
+    ['missing = ["-", "n/a"]']
+    """
+    found: dict[str, str | list[str]] = {}
+    for line in (line for fix in fixes for line in split_reading_fix(fix)):
+        key, _, text = line.partition(" = ")
+        value, before = tomllib.loads(f"value = {text}")["value"], found.get(key)
+        if isinstance(before, list) and isinstance(value, list):
+            found[key] = list(dict.fromkeys((*before, *value)))
+        elif before is None:
+            found[key] = value
+    return [f"{key} = {_write_value(value)}" for key, value in found.items()]
+
+
+def _write_value(value: str | list[str]) -> str:
+    return quote_text(value) if isinstance(value, str) else f"[{', '.join(map(quote_text, value))}]"
+
+
+def name_source(text: str, source: str) -> str:
+    """Return the table file ``text`` with ``source`` as the place of its rows."""
+    line = f"source = {quote_text(source)}"
+    kept = re.sub(r"(?m)^source = .*\n", "", text)
+    return re.sub(r"(?m)^\[table\][ \t]*$", lambda head: f"{head[0]}\n{line}", kept, count=1)
 
 
 def write_reading(text: str, lines: str, domains: DomainFolder) -> str | None:

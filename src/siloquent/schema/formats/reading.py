@@ -101,7 +101,9 @@ class Reading:
     def digest(self) -> bytes:
         """Return a digest of all settings."""
         sheet = f" sheet={self.sheet!r}" if self.sheet else ""
-        return hashlib.sha256(f"{self!r}{sheet}".encode()).digest()
+        symbols = [(name, form.symbols) for name, form in (("", self.values), *self.columns) if form.symbols]
+        told = f" symbols={symbols!r}" if symbols else ""
+        return hashlib.sha256(f"{self!r}{sheet}{told}".encode()).digest()
 
     def check_kind(self, kind: str) -> None:
         """Refuse settings that do not belong to a kind of source.

@@ -7,9 +7,12 @@ format is ever guessed from rows: one row could change the guess for all others.
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from dataclasses import field as set_default
 from functools import lru_cache
+from itertools import permutations, product
 from typing import Literal
 
 from siloquent.errors import SchemaError
@@ -21,6 +24,8 @@ THOUSANDS = ("", ".", ",", " ", "'", "_")
 GROUPINGS = {" ": (" ", "\u00a0", "\u202f"), "'": ("'", "\u2019")}
 """The characters that count as a thousands separator: spaces that do not break, and the typographic apostrophe."""
 MAX_FORMAT, MAX_WORDS, MAX_WORD = 40, 100, 200
+MAX_FORMATS, MAX_SYMBOLS, MAX_SYMBOL = 6, 10, 10
+BETWEEN_FORMATS = "|"
 MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 FIRST_OF_19 = 69
 """Years of two digits from here on are of the 20th century, as for ``strptime``."""
@@ -35,6 +40,8 @@ _FIELDS = {
     "z": "Z|[+-][0-9]{2}(?::?[0-9]{2})?",
 }
 _FIXED = "[0-9]{2}"
+_NOON = {"H": "12", "I": "12", "p": "PM", "M": "00", "S": "00", "f": "0", "z": "Z"}
+_BLANKS = "[ \u00a0\u202f]"
 _DIGITS = "YymdHMSIf"
 _LITERALS = frozenset(" .,:/-_TZhuA'")
 _NEEDS = {"M": "HI", "S": "M", "f": "S", "p": "I", "I": "p"}
@@ -85,6 +92,49 @@ def compile_date_format(text: str) -> DatePattern:
     return DatePattern(f"^ *{pattern} *$", groups)
 
 
+@lru_cache(maxsize=256)
+def compile_date_formats(text: str) -> tuple[DatePattern, ...]:
+    """Return the patterns of formats with | between them; no text may be one day by one and another day by another.
+
+    Raises:
+        SchemaError: as for ``compile_date_format``; two formats read the same text as different days.
+
+    >>> [one.groups for one in compile_date_formats("%d.%m.%Y | %Y-%m-%d")]
+    [{'d': 1, 'm': 2, 'Y': 3}, {'Y': 1, 'm': 2, 'd': 3}]
+    """
+    formats = [one.strip(" ") for one in text.split(BETWEEN_FORMATS)] if BETWEEN_FORMATS in text else [text]
+    if len(formats) > MAX_FORMATS:
+        raise SchemaError(f"A column has at most {MAX_FORMATS} date formats.", fix='"%d.%m.%Y | %Y-%m-%d"')
+    patterns = tuple(compile_date_format(one) for one in formats)
+    for first, second in permutations(range(len(formats)), 2):
+        if (found := _find_ambiguous(formats[first], patterns[first], patterns[second])) is not None:
+            raise SchemaError(
+                f"{found!r} is one day as {formats[first]} and another as {formats[second]}.", fix=f'"{formats[0]}"'
+            )
+    return patterns
+
+
+def _find_ambiguous(form: str, pattern: DatePattern, other: DatePattern) -> str | None:
+    """Return a text that both patterns read, as different days; None if there is none among those of many days."""
+    for year, month, day in product((1999, 2012, 2022), (1, 2, 10, 12), (1, 3, 11, 12, 20, 22)):
+        numbers = {"Y": f"{year}", "y": f"{year % 100:02}", "m": f"{month:02}", "d": f"{day:02}", "f": "0", "z": "Z"}
+        numbers |= {
+            "b": MONTHS[month - 1],
+            "B": MONTHS[month - 1],
+            "p": "AM",
+            "H": "10",
+            "I": "10",
+            "M": "11",
+            "S": "12",
+        }
+        text = re.sub("%(.)", lambda found, held=numbers: held[found[1]], form)  # type: ignore[misc]
+        read = [_rewrite_date(text, one) for one in (pattern, other)]
+        moments = [None if one is None else read_datetime(one) for one in read]
+        if None not in moments and moments[0] != moments[1]:
+            return text
+    return None
+
+
 def _check_fields(text: str, groups: Mapping[str, int]) -> None:
     for one, fields in (("a year", "Yy"), ("a month", "mbB"), ("a day", "d")):
         if sum(field in groups for field in fields) != 1:
@@ -101,20 +151,32 @@ def _build_format_error(text: str, what: str) -> SchemaError:
 
 
 @lru_cache(maxsize=256)
-def build_number_pattern(decimal: str, thousands: str) -> str:
+def build_number_pattern(decimal: str, thousands: str, symbols: tuple[str, ...] = ()) -> str:
     """Return the pattern of numbers with these separators; group 1 is the number.
 
     Groups have three digits, so that 1.5 is never 15.
+
+    Args:
+        symbols: Texts of which one may stand before the number, and one after it.
     """
     point = "[.]" if decimal == "." else decimal
     whole = "[0-9]+"
     if thousands:
         signs = "".join(GROUPINGS.get(thousands, (thousands,)))
         whole = f"(?:[0-9]{{1,3}}(?:[{signs}][0-9]{{3}})+|[0-9]+)"
+    listed = "|".join("".join(f"[{sign}]" if sign.isascii() else sign for sign in one) for one in symbols)
+    before, after = (f"(?:(?:{listed}){_BLANKS}*)?", f"(?:{_BLANKS}*(?:{listed}))?") if listed else ("", "")
     return (
-        f"^ *([+-]?(?:{whole}(?:{point}[0-9]*)?|{point}[0-9]+)(?:[eE][+-]?[0-9]{{1,4}})?"
-        "|[+-]?[iI][nN][fF](?:[iI][nN][iI][tT][yY])?) *$"
+        f"^ *{before}([+-]?(?:{whole}(?:{point}[0-9]*)?|{point}[0-9]+)(?:[eE][+-]?[0-9]{{1,4}})?"
+        f"|[+-]?[iI][nN][fF](?:[iI][nN][iI][tT][yY])?){after} *$"
     )
+
+
+def _is_symbol(text: str) -> bool:
+    """Return whether ``text`` may stand beside a number: no part of it is a number, a sign or a separator."""
+    if not 1 <= len(text) <= MAX_SYMBOL or text.casefold() in ("e", "inf", "infinity", "nan"):
+        return False
+    return all(sign.isalpha() or sign in "%#$" or unicodedata.category(sign) in ("Sc", "So") for sign in text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,10 +184,11 @@ class ValueFormat:
     """The format of a column's values. The defaults are those of every source: 12.5, 2024-01-31, true.
 
     Attributes:
-        date, datetime: Formats as for ``strptime``; empty: ISO 8601.
+        date, datetime: Formats as for ``strptime``, several with | between them; empty: ISO 8601.
         missing: Texts that are NULL; numbers and dates among them also as values.
         true, false: Further words for booleans.
         time_zone: The zone of moments without one; moments with a zone are converted to it. Empty: UTC.
+        symbols: Texts such as a currency that may stand before or after a number, and do not change it.
     """
 
     decimal: str = "."
@@ -136,6 +199,7 @@ class ValueFormat:
     true: tuple[str, ...] = ()
     false: tuple[str, ...] = ()
     time_zone: str = ""
+    symbols: tuple[str, ...] = set_default(default=(), repr=False)  # ledgers keep the digest of a text without them
 
     def __post_init__(self) -> None:
         if self.decimal not in DECIMALS:
@@ -148,7 +212,12 @@ class ValueFormat:
             )
         for text in (self.date, self.datetime):
             if text:
-                compile_date_format(text)
+                compile_date_formats(text)
+        if len(self.symbols) > MAX_SYMBOLS or not all(map(_is_symbol, self.symbols)):
+            raise SchemaError(
+                f"symbols must be at most {MAX_SYMBOLS} texts of letters, currency signs, % and #.",
+                fix='symbols = ["€"]',
+            )
         for key, words in (("missing", self.missing), ("true", self.true), ("false", self.false)):
             if len(words) > MAX_WORDS or any(not word.strip(" ") or len(word) > MAX_WORD for word in words):
                 raise SchemaError(f"{key} must be at most {MAX_WORDS} texts that are not empty.", fix=f'{key} = ["-"]')
@@ -163,6 +232,11 @@ class ValueFormat:
             raise SchemaError(
                 f"{sorted(both)[0]!r} cannot be both true and false.", fix='true = ["ja"], false = ["nein"]'
             )
+
+    @property
+    def is_plain_number(self) -> bool:
+        """Whether numbers are written as in every source."""
+        return (self.decimal, self.thousands, self.symbols) == (".", "", ())
 
     def _list_words(self) -> dict[str, tuple[str, ...]]:
         return {"true": self.true, "false": self.false}
@@ -181,7 +255,7 @@ class ValueFormat:
         """
         if self.is_missing(text, family):
             return None
-        if family == "number" and (self.decimal, self.thousands) != (".", ""):
+        if family == "number" and not self.is_plain_number:
             return self._rewrite_number(text)
         if family in ("date", "datetime"):
             return self._rewrite_moment(text, family)
@@ -215,7 +289,10 @@ class ValueFormat:
         return tuple(moment for moment in found if moment is not None)
 
     def _rewrite_number(self, text: str) -> str | None:
-        found = None if is_long(text) else re.fullmatch(build_number_pattern(self.decimal, self.thousands), text)
+        for symbol in self.symbols:  # -£5 is £-5
+            text = text.replace(f"-{symbol}", f"{symbol}-")
+        pattern = build_number_pattern(self.decimal, self.thousands, self.symbols)
+        found = None if is_long(text) else re.fullmatch(pattern, text)
         if found is None:
             return None
         number: str = found[1]
@@ -227,7 +304,8 @@ class ValueFormat:
         if is_long(text):
             return None
         declared = self.get_date_format(family)
-        iso = _rewrite_date(text, compile_date_format(declared)) if declared else text
+        read = (_rewrite_date(text, one) for one in compile_date_formats(declared)) if declared else (text,)
+        iso = next((one for one in read if one is not None), None)
         return iso if iso is None or not self.time_zone else convert_zone(iso, self.time_zone)
 
 
@@ -306,7 +384,7 @@ def list_candidates(family: Family) -> Iterator[ValueFormat]:
 
 _DAYS = (
     "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%Y/%m/%d", "%Y%m%d", "%d.%m.%y", "%m/%d/%y", "%d %b %Y",
-    "%d-%b-%Y", "%d%b%Y", "%d-%b-%y", "%B %d, %Y", "%Y.%m.%d",
+    "%d-%b-%Y", "%d%b%Y", "%d-%b-%y", "%B %d, %Y", "%Y.%m.%d", "%Y-%m-%d",
 )  # fmt: skip
 _TIMES = ("", " %H:%M", " %H:%M:%S", " %I:%M %p", " %I:%M:%S %p", "T%H:%M:%S", " %H.%M")
 _BOOLEANS = (
@@ -321,6 +399,11 @@ _BOOLEANS = (
     ("sant", "falskt"), ("prawda", "fa\u0142sz"), ("\u662f", "\u5426"), ("\u306f\u3044", "\u3044\u3044\u3048"),
     ("\uc608", "\uc544\ub2c8\uc624"),
 )  # fmt: skip
+SYMBOLS = (
+    "€", "£", "$", "¥", "₹", "₽", "₺", "%", "EUR", "USD", "GBP", "CHF", "JPY", "kr", "SEK", "NOK", "DKK",
+    "Kč", "CZK", "zł", "PLN", "Ft", "HUF", "lei", "RON", "лв",
+)  # fmt: skip
+"""Texts that people write beside a number; an owner's check tries those that stand in values that cannot be read."""
 MISSING_WORDS = (
     "NA", "N/A", "n/a", "na", "NULL", "null", "None", "none", "NaN", "nan", "-", "--", ".", "?", "*", "#N/A", "#NV",
     "k.A.", "k. A.", "unknown", "unbekannt", "missing", "nil", "\\N", "-9", "-99", "-999", "9999",

@@ -6,7 +6,7 @@ import re
 from datetime import UTC, datetime
 
 from siloquent.schema.files.coercion import count_microseconds, read_datetime
-from siloquent.schema.formats.value_formats import MONTHS, Family, ValueFormat
+from siloquent.schema.formats.value_formats import BETWEEN_FORMATS, MONTHS, Family, ValueFormat
 
 DAY_US = 86_400_000_000
 _FULL = ("January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
@@ -32,12 +32,11 @@ def write_moment(moment: datetime, form: ValueFormat, family: Family) -> str:
     """
     iso = _write_iso(moment)
     declared = form.get_date_format(family)
-    if not declared:
-        return iso
-    written = re.sub("%(.)", lambda field: _write_field(field[1], moment, form.time_zone), declared)
-    read, meant = read_datetime(form.rewrite(written, family)), count_microseconds(moment)
-    if read is not None and (read == meant or (family == "date" and read == meant - meant % DAY_US)):
-        return written
+    for one in declared.split(BETWEEN_FORMATS) if declared else ():
+        written = re.sub("%(.)", lambda field: _write_field(field[1], moment, form.time_zone), one.strip(" "))
+        read, meant = read_datetime(form.rewrite(written, family)), count_microseconds(moment)
+        if read is not None and (read == meant or (family == "date" and read == meant - meant % DAY_US)):
+            return written
     return iso
 
 

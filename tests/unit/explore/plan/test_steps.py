@@ -10,7 +10,15 @@ import pytest
 
 from siloquent.errors import AccuracyUnreachable, RequestError, UnknownName
 from siloquent.explore.plan.bounds import compute_bounds, compute_half_range, compute_spread_error
-from siloquent.explore.plan.steps import QueryPlan, plan_query, plan_second_step, widen_errors
+from siloquent.explore.plan.limits import lifted
+from siloquent.explore.plan.steps import (
+    ROUGH_COUNT,
+    QueryPlan,
+    _plan_counting_first,
+    plan_query,
+    plan_second_step,
+    widen_errors,
+)
 from siloquent.explore.spec import parse, render
 from siloquent.explore.spec.aggregates import Average, Count, Moment, Quantile, Sum, Variance
 from siloquent.privacy import Composed, Cost, get_accountant
@@ -73,7 +81,7 @@ def test_a_variance_fills_its_bound_and_does_not_pass_it() -> None:
 
 def test_without_the_clause_the_count_comes_first_and_the_second_step_is_never_dearer_than_explained() -> None:
     course = charted("SELECT ward, AVG(age) FROM visits GROUP BY ward ERROR 10", **SIZED)
-    assert parts(course)[0][:2] == (Moment("age", 0), F(10))  # a hundredth of an even share: ten groups of 1,000
+    assert parts(course)[0][:2] == (Moment("age", 0), F(50))  # 10 n/(4 H) for an even share: ten groups of 1,000
     (counts,) = course.first.plans
     assert course.second is not None
     worst = course.second.plans[0]
@@ -87,6 +95,16 @@ def test_without_the_clause_the_count_comes_first_and_the_second_step_is_never_d
     small = plan_second_step(course, {Moment("age", 0): [F(5)] * 10}, [], left=PLENTY)
     assert small is not None  # small groups have their averages, too, with wide intervals
     assert small.plans[0].alpha == worst.alpha
+
+
+def test_an_average_that_was_charged_with_a_finer_count_keeps_its_plan() -> None:
+    course = charted("SELECT ward, AVG(age) FROM visits GROUP BY ward ERROR 10", **SIZED)
+    finer = _plan_counting_first(course.query, course.schema, course.limit, rough=ROUGH_COUNT)
+    assert finer.first.event != course.first.event
+    assert course.cost.amount < finer.cost.amount
+    for paid in (finer, course):
+        with lifted(paid=paid.first.event):
+            assert plan_query(course.query, course.schema.declared, left=course.limit).first.event == paid.first.event
 
 
 def test_having_on_another_aggregate_asks_the_reported_groups_alone() -> None:

@@ -19,6 +19,15 @@ _SAME = {
     **{"char_length": "length", "character_length": "length", "pow": "power", "weekofyear": "week", "log": "log10"},
     **{"datediff": "date_diff", "timestamp_diff": "date_diff", "to_char": "strftime", "format_date": "strftime"},
 }
+FOREIGN_FUNCTIONS = {
+    **dict.fromkeys(("weekday", "dayname", "day_name", "dow", "day_of_week"), "dayofweek"),
+    **dict.fromkeys(("dayofmonth", "day_of_month", "mday"), "day"),
+    **dict.fromkeys(("monthname", "month_name"), "month"),
+    **dict.fromkeys(("doy", "day_of_year", "yday"), "dayofyear"),
+    **dict.fromkeys(("isoweek", "week_of_year", "weekiso"), "week"),
+    **dict.fromkeys(("trunc", "int"), "floor"),
+}
+"""Functions of other languages, by the one that comes nearest: it is offered, since its values differ."""
 _TO_CHAR = (("YYYY", "%Y"), ("MM", "%m"), ("DD", "%d"), ("HH24", "%H"), ("MI", "%M"), ("SS", "%S"))
 MAX_POWER = 8
 _PARTS = {"dow": "dayofweek", "weekday": "dayofweek", "doy": "dayofyear"}
@@ -65,7 +74,7 @@ def read_function(cursor: Cursor, read_value: ReadValue) -> Expression:
 
 
 def _build_unknown(name: str, start: int) -> RequestError:
-    near = get_close_matches(name[:40], FUNCTIONS, n=1)
+    near = [FOREIGN_FUNCTIONS[name]] if name in FOREIGN_FUNCTIONS else get_close_matches(name[:40], FUNCTIONS, n=1)
     hint = f" Did you mean {near[0]}?" if near else ""
     return RequestError(
         f"Unknown function {name[:40]!r} (at character {start}).{hint} Known: {', '.join(FUNCTIONS)}.",
