@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from siloquent.schema import TableSchema
 
 
-class SupportsTableFile(Protocol):
+class SupportsToml(Protocol):
     """Any object that declares a table as text, such as the result of ``siloquent.declare``."""
 
     def to_schema(self) -> TableSchema:
@@ -98,7 +98,7 @@ class TableVerbs(ApiClient):
     @verb
     def declare(
         self,
-        table: str | SupportsTableFile,
+        table: str | SupportsToml,
         toml: str | None = None,
         *,
         source: str | None = None,

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from siloquent.errors import SchemaError
-from siloquent.schema.files.toml import quote_text
+from siloquent.schema.files.toml import quote_text, read_toml
 
 if TYPE_CHECKING:
     from siloquent.schema.domains import DomainFolder
@@ -45,7 +44,7 @@ def list_reading_lines(fixes: Iterable[str]) -> list[str]:
     found: dict[str, str | list[str]] = {}
     for line in (line for fix in fixes for line in split_reading_fix(fix)):
         key, _, text = line.partition(" = ")
-        value, before = tomllib.loads(f"value = {text}")["value"], found.get(key)
+        value, before = read_toml(f"value = {text}")["value"], found.get(key)
         if isinstance(before, list) and isinstance(value, list):
             found[key] = list(dict.fromkeys((*before, *value)))
         elif before is None:
