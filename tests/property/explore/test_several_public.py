@@ -18,6 +18,7 @@ from siloquent.explore.public_tables import bind_public
 from siloquent.explore.spec import parse, render
 
 FROM = {
+    "parcels l, articles a": ("a.article = l.article", "al"),
     "parcels l, articles a, sellers s": ("a.article = l.article AND s.seller = l.seller", "asl"),
     "sellers s, parcels l, nations n, purchases o, buyers b": (
         "s.seller = l.seller AND s.home = n.nation AND l.purchase = o.purchase AND o.buyer = b.buyer",
@@ -60,6 +61,8 @@ def draw_question(chance: random.Random, number: int) -> str:
     tests = [chance.choice(TESTS[one]) for one in chance.sample(letters, chance.randint(0, 2))]
     values = [one for letter in letters for one in VALUES.get(letter, []) if "l." not in one or "l" in letters]
     where = " AND ".join([on, *(f"({one})" for one in tests)])
+    if len(tests) == 2 and chance.random() < 0.5:  # as in an OR of whole conditions, each with its join
+        where = " OR ".join(f"({on} AND ({one}))" for one in tests)
     named = ", ".join(f"{key} AS k{place}" for place, key in enumerate(keys))
     grouped = ", ".join(f"k{place}" for place, _ in enumerate(keys))
     return f"SELECT {named}, {chance.choice(values)} AS x FROM {tables} WHERE {where} GROUP BY {grouped}"

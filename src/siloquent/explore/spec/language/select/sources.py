@@ -301,10 +301,11 @@ def read_where(
         return join, () if source.view is None else source.view.on, where
     if source.view is not None:
         return _split_joined(cursor, source, source.view, where)
-    parts = [*source.on, *([] if where is None else [where])]
+    parts = [one for part in source.on for one in _list_conjuncts(part)]
+    parts += () if where is None else _list_shared(where)
     pairs: list[tuple[JoinedColumn, JoinedColumn]] = []
     rest: list[Predicate] = []
-    for one in (one for part in parts for one in _list_conjuncts(part)):
+    for one in parts:
         match one:
             case Compare(left=Column() as left, op="=", right=Column() as right):
                 pairs.append((_name_table(cursor, left), _name_table(cursor, right)))
@@ -382,14 +383,14 @@ def join_listed(cursor: Cursor, source: Source, where: Predicate | None) -> tupl
         return source.join, where
     parts = list(where.parts) if isinstance(where, And) else [where]
     if isinstance(where, Or):
-        shared = [one for one in _list_conjuncts(where.parts[0]) if all(one in _list_conjuncts(p) for p in where.parts)]
-        parts = [*shared, where]
+        parts = [*_find_shared(where), where]
     for place, part in enumerate(parts):
         is_equality = isinstance(part, Compare) and part.op == "=" and part.left == part.right
         if is_equality and isinstance(part, Compare) and isinstance(part.left, Column):
             rest = [one for one in (*parts[:place], *parts[place + 1 :]) if one is not None]
             if isinstance(where, Or):
-                rest = [_drop_equality(where, part)]
+                left = _drop_equality(where, part)
+                rest = [] if left is None else [left]
             return Join(source.listed, part.left.name), And(tuple(rest)) if rest else None
     raise cursor.build_refusal(WHY_NOT["JOIN"])
 
@@ -398,11 +399,32 @@ def _list_conjuncts(predicate: Predicate) -> tuple[Predicate, ...]:
     return predicate.parts if isinstance(predicate, And) else (predicate,)
 
 
-def _drop_equality(predicate: Predicate, equality: Predicate) -> Predicate:
-    """Return ``predicate`` without ``equality``, which holds for all joined rows."""
+def _find_shared(where: Or) -> list[Predicate]:
+    """Return the conditions that stand in every branch of ``where``."""
+    branches = [_list_conjuncts(part) for part in where.parts]
+    return [one for one in branches[0] if all(one in others for others in branches[1:])]
+
+
+def _list_shared(where: Predicate) -> tuple[Predicate, ...]:
+    """Return the conjuncts of ``where``, with equalities of columns that stand in every branch of an OR before it."""
+    found: list[Predicate] = []
+    for part in _list_conjuncts(where):
+        equalities = [one for one in _find_shared(part) if _is_equality(one)] if isinstance(part, Or) else []
+        rest: Predicate | None = part
+        for one in equalities:
+            rest = None if rest is None else _drop_equality(rest, one)
+        found += [*equalities, *([] if rest is None else [rest])]
+    return tuple(found)
+
+
+def _drop_equality(predicate: Predicate, equality: Predicate) -> Predicate | None:
+    """Return ``predicate`` without ``equality``, which holds for all joined rows; None if nothing else is asked."""
     if isinstance(predicate, Or):
-        return Or(tuple(_drop_equality(part, equality) for part in predicate.parts))
-    return And(tuple(part for part in _list_conjuncts(predicate) if part != equality))
+        branches = [_drop_equality(part, equality) for part in predicate.parts]
+        left = tuple(one for one in branches if one is not None)
+        return Or(left) if len(left) == len(branches) else None
+    parts = tuple(part for part in _list_conjuncts(predicate) if part != equality)
+    return And(parts) if len(parts) > 1 else next(iter(parts), None)
 
 
 def read_table_name(cursor: Cursor) -> str:
