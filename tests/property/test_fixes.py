@@ -52,7 +52,8 @@ PYTHON_ONLY = {
     "explore/spec/builder.py",
     "session/workspace_session.py",
 }
-PYTHON_ONLY |= {"remote/clients.py", "sketch/task.py", "ledger/rules.py"}
+PYTHON_ONLY |= {"remote/clients.py", "remote/verbs/tables.py", "sketch/task.py", "ledger/rules.py"}
+PYTHON_ONLY |= {"schema/declaring/attributes.py"}
 
 OTHER_PROGRAMS = {"data/sources/encodings.py"}  # createdb and its options
 

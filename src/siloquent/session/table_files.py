@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from siloquent.errors import RequestError, SchemaError
-from siloquent.fixes import run
+from siloquent.fixes import RunCommand, build_fix, run
 from siloquent.schema.domains import DomainFolder
 from siloquent.schema.files.reading_edits import name_source, write_reading
 from siloquent.schema.formats.reading import Setting, compose_settings, read_settings
@@ -34,7 +34,8 @@ def write_declaration(session: WorkspaceSession, name: str, text: str) -> None:
     source = _find_source(text)
     if not source:
         raise SchemaError(
-            f"The declaration of {name!r} names no file or database.", fix="session.add_frame(declaration, frame)"
+            f"The declaration of {name!r} names no file or database.",
+            fix=RunCommand("declare", ("FILE",), python="session.add_frame(declaration, frame)"),
         )
     kind, _, where = source.partition(":")
     plain, beside = where.partition("#")[0], Path.cwd() / where
@@ -65,13 +66,13 @@ def write_settings(session: WorkspaceSession, table: str | None, settings: Mappi
     if not file.is_file():
         raise SchemaError(
             f"{name!r} is declared in Python, not in a file.",
-            fix=f"siloquent.declare(frame, ..., reading={lines!r}), and add_frame it again",
+            fix=RunCommand("declare", ("FILE",), python=f"siloquent.declare(frame, ..., reading={lines!r})"),
         )
     changed = write_reading(file.read_text(encoding="utf-8"), lines, DomainFolder(session.workspace.folder))
     if changed is None:
         raise RequestError(
             f"schemas/{name}.toml cannot take {lines!r} under [reading] as it is written.",
-            fix=f"write it by hand, then: siloquent check {name}",
+            fix=build_fix("write it by hand, then: ", run("check", name)),
         )
     _replace(file, changed)
 
