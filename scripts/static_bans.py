@@ -52,7 +52,10 @@ OWN_BYTES = {
 }  # fmt: skip
 MOST_MODULES = 15  # of a folder; more are read as a list, not as an order
 TORCH_NOISE = {"torch.normal", "torch.rand", "torch.randn", "torch.randint", "torch.bernoulli", "torch.manual_seed"}
-ROW_METHODS = {"count_by_cell", "sum_by_cell", "measure_together", "fold", "read_rows", "open_for_owner"}
+ROW_METHODS = {
+    "count_by_cell", "sum_by_cell", "measure_together", "count_units_by_key", "count_units_by_group", "fold",
+    "read_rows", "open_for_owner",
+}  # fmt: skip
 BROAD = {"Exception", "BaseException"}
 # A docstring says what it does (a verb) or is (a noun), not in a relative clause.
 RIDDLE = re.compile(r"(What|Whoever|Whatever|Who|How|Which|Where)\b")

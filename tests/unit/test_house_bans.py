@@ -37,6 +37,8 @@ PLANTED = {
     "table.read_rows(['age'], permit)": "explore/estimate.py",
     "table.count_by_cell(blocks, permit)": "cli/base/screen.py",
     "table.measure_together(asked, permit)": "cli/base/screen.py",
+    "table.count_units_by_key('ward', permit, keys_each=1)": "discover/task.py",
+    "table.count_units_by_group(block, groups, 1, permit, groups_each=1)": "explore/estimate/assemble.py",
     "table.open_for_owner()": "api.py",
     "print(1)": "session.py",
     "raise ValueError(f'{name} is no number')": "session.py",
