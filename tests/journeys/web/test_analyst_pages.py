@@ -63,7 +63,7 @@ def test_a_budget_that_is_too_small_says_what_would_fit(browser: Any, tmp_path: 
         page.get_by_text("exceeds the remaining budget; use a larger error").wait_for()
         page.get_by_role("button", name="Ask", exact=True).click()
         page.get_by_text("Spent: nothing.").wait_for()
-        page.get_by_text("ERROR").wait_for()
+        page.get_by_text("ask with ERROR").wait_for()
         with no_barriers(page):
             pass
         context.close()

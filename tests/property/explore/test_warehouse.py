@@ -59,7 +59,8 @@ def test_a_template_has_the_numbers_of_duckdb(
         assert refused.value.spent == "nothing"
         assert refused.value.fix
         return
-    session.ask(template.text)
-    asked = SHARE.sub(r" AS part, \1", template.text)
-    fault = find_fault(session.ask(asked), Exact(plain, Question("warehouse", asked, ("plain",))))
+    answer, asked = session.ask(template.text), SHARE.sub(r" AS part, \1", template.text)
+    if asked != template.text:
+        answer = session.ask(asked)
+    fault = find_fault(answer, Exact(plain, Question("warehouse", asked, ("plain",))))
     assert not fault or fault.startswith("order: "), fault  # noise lets close groups change places

@@ -40,8 +40,8 @@ from siloquent.fixes import AskWith
 from siloquent.privacy import Composed, Cost, Event, get_accountant
 from siloquent.schema import TableSchema
 
-ROUGH_COUNT = Fraction(1, 100)
-"""The part of a group to which earlier versions counted it, however rough its average may be."""
+FINE_COUNT = Fraction(1, 100)
+"""The part of a group to which it is counted where its average is to be exact, and was in earlier versions always."""
 _DIGITS = 12
 _COARSER = 4
 _ROUNDING = 1 - Fraction(1, 2**12)
@@ -177,8 +177,8 @@ def _build_plan(query: Query, schema: TableSchema, left: Cost) -> QueryPlan:
     sure = find_sure_rows(query, schema)
     if are_lifted():
         with suppress(AccuracyUnreachable):
-            counting = _plan_counting_first(query, schema, left, rough=ROUGH_COUNT)
-            if was_paid(counting.first.event):  # by a version that counted finer, or first where it is not needed now
+            counting = _plan_counting_first(query, schema, left, (FINE_COUNT,))
+            if was_paid(counting.first.event):  # by a version that always counted so, also where it is not needed now
                 return counting
     return _plan_counting_first(query, schema, left) if sure is None else _plan_at_once(query, schema, left, sure)
 
@@ -188,22 +188,29 @@ def _plan_at_once(query: Query, schema: TableSchema, left: Cost, rows: Fraction 
     return QueryPlan(query, schema, _plan_step(query, schema, _merge_bounds(query, schema, rows), left), left)
 
 
-def _plan_counting_first(query: Query, schema: TableSchema, left: Cost, *, rough: Fraction | None = None) -> QueryPlan:
-    """Plan counts first, for averages of groups as small as the budget allows.
+def _plan_counting_first(
+    query: Query, schema: TableSchema, left: Cost, counts: Sequence[Fraction | None] = (None, FINE_COUNT)
+) -> QueryPlan:
+    """Plan counts first, for averages of groups as small as the budget allows, and in the cheapest of some ways.
 
     Args:
-        rough: The most that a count may be off, as a part of a group, if that is limited beside what averages need.
+        counts: The ways: the most that a count may be off, as a part of a group; None for all that averages allow.
     """
     find_promised_rows(query, schema)  # refuses what declares no size
-    sizes = list(_compute_group_sizes(query, schema))
-    for size in sizes[:-1]:
-        try:
-            course = _plan_in_turn(query, schema, left, size, rough)
-        except AccuracyUnreachable:
-            continue
-        if is_affordable(get_accountant(schema.budget.accountant).compute_cost(course.event), left):
-            return course
-    return _plan_in_turn(query, schema, left, sizes[-1], rough)
+    book = get_accountant(schema.budget.accountant)
+
+    def compute_cost(course: QueryPlan) -> Cost:
+        return book.compute_cost(course.event)
+
+    for size in (sizes := list(_compute_group_sizes(query, schema))):
+        courses: list[QueryPlan] = []
+        for count in counts:
+            with suppress(AccuracyUnreachable):
+                courses.append(_plan_in_turn(query, schema, left, size, count))
+        affordable = [one for one in courses if size == sizes[-1] or is_affordable(compute_cost(one), left)]
+        if affordable:
+            return min(affordable, key=lambda one: compute_cost(one).amount)
+    return _plan_in_turn(query, schema, left, sizes[-1], counts[0])
 
 
 def _compute_group_sizes(query: Query, schema: TableSchema) -> Iterator[Fraction]:
@@ -217,11 +224,9 @@ def _compute_group_sizes(query: Query, schema: TableSchema) -> Iterator[Fraction
     yield size
 
 
-def _plan_in_turn(
-    query: Query, schema: TableSchema, left: Cost, size: Fraction, rough: Fraction | None = None
-) -> QueryPlan:
+def _plan_in_turn(query: Query, schema: TableSchema, left: Cost, size: Fraction, fine: Fraction | None) -> QueryPlan:
     """Plan counts first, exact enough for averages of groups of ``size`` rows."""
-    asked = _merge_bounds(query, schema, None, size, rough)
+    asked = _merge_bounds(query, schema, None, size, fine)
     later = find_later(query, schema)
     first = _plan_step(query, schema, {part: bound for part, bound in asked.items() if part not in later}, left)
     counted = _index_by_part(first)
@@ -265,13 +270,13 @@ def _merge_bounds(
     schema: TableSchema,
     rows: Fraction | None,
     size: Fraction | None = None,
-    rough: Fraction | None = None,
+    fine: Fraction | None = None,
 ) -> Bounds:
     """Merge the parts of all the query's aggregates, each at the smallest error that any of them needs."""
     bounds: dict[Part, Fraction | None] = {}
     for place, aggregate in enumerate(query.aggregates):
         error = get_error(query, place, schema) if isinstance(query.promise, Accuracy) else None
-        for part, bound in _compute_bounds(aggregate, error, schema, rows, size, rough).items():
+        for part, bound in _compute_bounds(aggregate, error, schema, rows, size, fine).items():
             known = bounds.get(part)
             bounds[part] = bound if known is None or bound is None else min(known, bound)
     return bounds
@@ -283,7 +288,7 @@ def _compute_bounds(
     schema: TableSchema,
     rows: Fraction | None,
     size: Fraction | None,
-    rough: Fraction | None,
+    fine: Fraction | None,
 ) -> Bounds:
     if error is None or rows is not None or not isinstance(aggregate, Average):
         return compute_bounds(aggregate, error, schema, rows)
@@ -291,7 +296,7 @@ def _compute_bounds(
     size = Fraction(schema.size_hint or 0) if size is None else size
     # As coarse as an average of half such a group allows, in which count and sum use up half of the error each.
     needed = error * size / (4 * compute_half_range(schema.domain[aggregate.attribute]))
-    return {count: needed if rough is None else min(size * rough, needed), total: None}
+    return {count: needed if fine is None else min(size * fine, needed), total: None}
 
 
 def _build_choice(query: Query, schema: TableSchema) -> Query:

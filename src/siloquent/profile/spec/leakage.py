@@ -40,7 +40,7 @@ def describe_leakage(
         )
     fast = protocol == "fast"
     sizes = "each party's number of distinct values, by set" if fast else f"each party's {size}"
-    last = f"{groups}, and of values that only one party holds" if fast else groups
+    last = f"{groups}, and of values that one party holds alone" if fast else groups
     told = "how many values k parties share, for every k from 1" if fast else "how many values k >= 2 parties share"
     return (
         (

@@ -12,7 +12,7 @@ from siloquent.errors import AccuracyUnreachable, RequestError, UnknownName
 from siloquent.explore.plan.bounds import compute_bounds, compute_half_range, compute_spread_error
 from siloquent.explore.plan.limits import lifted
 from siloquent.explore.plan.steps import (
-    ROUGH_COUNT,
+    FINE_COUNT,
     QueryPlan,
     _plan_counting_first,
     plan_query,
@@ -99,7 +99,7 @@ def test_without_the_clause_the_count_comes_first_and_the_second_step_is_never_d
 
 def test_an_average_that_was_charged_with_a_finer_count_keeps_its_plan() -> None:
     course = charted("SELECT ward, AVG(age) FROM visits GROUP BY ward ERROR 10", **SIZED)
-    finer = _plan_counting_first(course.query, course.schema, course.limit, rough=ROUGH_COUNT)
+    finer = _plan_counting_first(course.query, course.schema, course.limit, (FINE_COUNT,))
     assert finer.first.event != course.first.event
     assert course.cost.amount < finer.cost.amount
     for paid in (finer, course):
@@ -205,3 +205,10 @@ def test_plans_of_composites_are_the_same_every_time() -> None:
 
 def test_shares_of_quantiles_are_exact() -> None:
     assert Quantile("age", Decimal("0.75")).fraction == F(3, 4)
+
+
+@pytest.mark.parametrize("error", ["0.01", "0.2", "2", "10", "30"])
+def test_an_average_never_costs_more_than_in_either_of_two_ways(error: str) -> None:
+    course = charted(f"SELECT ward, AVG(age) FROM visits GROUP BY ward ERROR {error}", **SIZED)
+    ways = [_plan_counting_first(course.query, course.schema, course.limit, (one,)) for one in (None, FINE_COUNT)]
+    assert course.cost.amount == min(one.cost.amount for one in ways)
