@@ -145,9 +145,7 @@ def dump_database(url: str, target: Path) -> None:
 def write_contents(folder: Path) -> int:
     """List every file of ``folder`` with its size and digest, and make all of it durable; return how many there are."""
     found = {name: _describe_file(folder / name) for name in list_names(folder)}
-    (folder / CONTENTS).write_text(
-        json.dumps({"schema": "siloquent/backup-contents/1", "files": found}, indent=1), encoding="utf-8"
-    )
+    (folder / CONTENTS).write_text(json.dumps({"format": 1, "files": found}, indent=1), encoding="utf-8")
     make_durable(folder)
     return len(found)
 

@@ -28,7 +28,7 @@ MAX_SHIFT = 30
 MAX_SOBOL = 64
 LINES = 4
 """The number of attributes that compiled loops take at a time."""
-_CAUCHY = 2.0**24
+_CAUCHY, _NORMAL = 2.0**24, 2.0**4
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -223,8 +223,8 @@ class _DrawnHashes:
 
             u = self.take(d)
             a = ndtri(u) if kernel.order == 2 else np.clip(np.tan(math.pi * (u - 0.5)), -_CAUCHY, _CAUCHY)
-            with np.errstate(over="ignore"):
-                scaled = a * self.axes.grid / kernel.bandwidth
+            self._require_room(kernel, _NORMAL if kernel.order == 2 else _CAUCHY)
+            scaled = a * self.axes.grid / kernel.bandwidth
             self._add_affine(scaled, self.take(1)[:, 0])
         elif isinstance(kernel, Laplacian):
             from scipy.special import gammaincinv
@@ -244,6 +244,13 @@ class _DrawnHashes:
                 column = np.minimum((self.take(1)[:, 0] * d).astype(np.int64), d - 1)
                 one = np.ones((self.rows, 1))
                 self.parts.append((one, np.zeros(self.rows), np.zeros(self.rows, dtype=np.int64), column))
+
+    def _require_room(self, kernel: PStable, most: float) -> None:
+        """Refuse a bandwidth by the largest factor that could be drawn, so that no seed decides."""
+        with np.errstate(over="ignore"):
+            reach = most * float((self.axes.grid * self.axes.steps).sum() / np.float64(kernel.bandwidth))
+        if not reach + float(self.axes.steps.sum()) + 5 < LARGEST:
+            raise TooNarrow("the bandwidth is too small for the declared ranges")
 
     def _add_affine(self, a: Floats, b: Floats, *, column: Integers | None = None) -> None:
         """Add a component floor(a . k + b), b uniform in [0, 1): its distribution does not depend on where k begins."""
