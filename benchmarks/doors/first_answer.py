@@ -208,7 +208,7 @@ def converse(folder: Path, words: Sequence[str], lines: Sequence[str]) -> tuple[
             while data := os.read(ours, 65_536):
                 shown += data
                 if _PROMPT.search(shown):
-                    asks_columns = b"What could stand in" in shown[seen:]
+                    asks_columns = b"What values are possible in" in shown[seen:]
                     # With an id column, whose rows these are has no default: here each row is another person.
                     asks_person = b"says whose row it is" in shown[seen:] and shown.endswith(b"> ")
                     seen = len(shown)
