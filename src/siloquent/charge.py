@@ -347,7 +347,7 @@ def _list_earlier(session: WorkspaceSession, table: str, key: str | None) -> lis
     with suppress(SiloquentError):
         if key is not None and spent_under(session.ledger, session.get_account(table).name, key) is not None:
             for name in (table, *session.list_relations(table)):
-                with suppress(SiloquentError):  # of tables that are no longer linked
+                with suppress(SiloquentError):  # a table that is not linked any more has none
                     found += session.iter_earlier(name)
     return found
 

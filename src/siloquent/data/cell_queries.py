@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 Number = SourceColumn | ComputedColumn | None
-"""What is summed; None for a count of rows."""
+"""The column to sum; None to count rows."""
 Request = tuple[list[GroupedCount], Number]
 Aggregate = Callable[[exp.Query], "pa.Table"]
 RunAlone = Callable[[list[GroupedCount], Number], "list[NDArray[np.int64]]"]

@@ -42,8 +42,8 @@ def explain_failures(what: str, fix: str) -> Iterator[None]:
 def copy_files(source: Path, target: Path) -> list[str]:
     """Copy a file or folder; return the names within it that were left out.
 
-    Links to table files are followed. Other links may lead to rows, so they are left out, and so is everything that is
-    neither file nor folder. A file that is deleted meanwhile is no longer part of the workspace.
+    Links to table files are followed. Other links may lead to rows and are left out, as are devices and sockets.
+    A file that is deleted during the copy is not part of the backup.
     """
     if source.is_file():
         shutil.copy2(source, target)
@@ -160,7 +160,7 @@ def verify_contents(folder: Path, contents: Path) -> int | None:
     """Compare the files of ``folder`` with a backup's list.
 
     Returns:
-        The number of files; None if there is no list, as in the backups of earlier versions.
+        The number of files; None for a backup of an earlier version, which has no list.
 
     Raises:
         WorkspaceError: a file is missing, is another, or is one too many.

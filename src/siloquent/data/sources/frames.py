@@ -53,7 +53,7 @@ def convert_to_arrow(
             fix="frame.columns = [str(name) for name in frame.columns]",
         )
     known = hide_failures(_wrap_frame)(frame)
-    is_column = type(frame).__name__ in ("Series", "ChunkedArray")  # these stream their values, which are no rows
+    is_column = type(frame).__name__ in ("Series", "ChunkedArray")  # these stream single values instead of rows
     is_stream = hasattr(frame, "__arrow_c_stream__") and not is_column and not isinstance(frame, type)
     if not isinstance(known, (nw.DataFrame, nw.LazyFrame)) and not is_stream:
         raise SchemaError(

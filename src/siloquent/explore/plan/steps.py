@@ -41,7 +41,7 @@ from siloquent.privacy import Composed, Cost, Event, get_accountant
 from siloquent.schema import TableSchema
 
 FINE_COUNT = Fraction(1, 100)
-"""The part of a group to which it is counted where its average is to be exact, and was in earlier versions always."""
+"""The part of a group to which it is counted where that makes its average cheaper; always in earlier versions."""
 _DIGITS = 12
 _COARSER = 4
 _ROUNDING = 1 - Fraction(1, 2**12)
